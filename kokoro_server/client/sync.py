@@ -24,10 +24,10 @@ WORKERS = 4
 class KokoroClient(BaseClient):
     """Speech from a Kokoro Server. Safe to use from several threads; connections are kept and shared.
 
-    The `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, seed, format, sample_rate,
-    sample_format, trim, lead, tail, pauses. Every failure raises a `ClientError`. `api_key` is for a server that has
-    keys; the default is KOKORO_API_KEY of the environment. `headers` are sent with every request, such as those that a
-    proxy in front of the server asks for.
+    The `fields` of a request are those of `POST /tts`: language, speed, pitch, volume, level, seed, format,
+    sample_rate, sample_format, trim, lead, tail, pauses. Every failure raises a `ClientError`. `api_key` is for a
+    server that has keys; the default is KOKORO_API_KEY of the environment. `headers` are sent with every request, such
+    as those that a proxy in front of the server asks for.
 
     `voice` speaks the requests that name none. `workers` is how many calls of `synthesize_async` run at once (4 unless
     given), `pool_size` how many connections are kept open between requests, `chunk_size` the most bytes in a chunk of

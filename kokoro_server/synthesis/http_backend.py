@@ -182,6 +182,7 @@ def _fields(speech: Speech) -> dict[str, Any]:
         "lead": speech.lead,
         "tail": speech.tail,
         "pauses": dict(speech.pauses) or None,
+        "level": speech.level,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ParamSpec
+from typing import Literal, ParamSpec, Protocol
 
 from kokoro_server import languages
 from kokoro_server.audio.join import LEAD, TAIL, Ends
@@ -13,10 +13,11 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.text import ssml, voice_tags
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause, Pauses
-from kokoro_server.text.script import Cast, Delivery, KnownVoices, Run, Script
+from kokoro_server.text.script import Cast, Delivery, KnownVoices, Run, Script, runs
 from kokoro_server.text.traced import Traced
 
 P = ParamSpec("P")
+Level = Literal["even", "own"]  # all voices equally loud, or each as loud as it is
 
 BETWEEN_TURNS = "\n"  # the texts of turns are joined by it
 TURN_PAUSE = 0.4  # seconds
@@ -51,6 +52,7 @@ class Speech:
     turns: tuple[Turn, ...] = ()
     turn_pause: float = TURN_PAUSE  # seconds of silence between two turns
     volume: float = 0.0  # dB, of the whole; a turn's own is relative to it
+    level: Level | None = None  # None: even, if there are several voices
     voice_aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
     trim: bool = True  # without it, the audio has the model's own ends
     lead: float | None = None  # seconds before the first sound; None: LEAD
@@ -90,8 +92,29 @@ class Speech:
         return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
 
 
-async def write_script(speech: Speech, voices: KnownVoices) -> Script:
+class MeasuredVoices(KnownVoices, Protocol):
+    """Voices whose loudness is known."""
+
+    def gain(self, spec: str, /) -> float:
+        """dB, that bring a voice or mix to the level of all."""
+
+
+async def write_script(speech: Speech, voices: MeasuredVoices) -> Script:
     """Raises an error that names the place of a wrong tag, attribute or voice."""
+    script = await _script(speech, voices)
+    names = {run.delivery.voice for run in runs(script)}
+    if speech.level == "own" or (speech.level is None and len(names) == 1):
+        return script
+    gains = {name: voices.gain(name) for name in names}
+    return [
+        replace(part, delivery=replace(part.delivery, gain=gains[part.delivery.voice]))
+        if isinstance(part, Run)
+        else part
+        for part in script
+    ]
+
+
+async def _script(speech: Speech, voices: KnownVoices) -> Script:
     cast = Cast(voices, speech.language, speech.voice_aliases)
     if speech.turns:
         return await _written(len(speech.written), _turns, speech, cast)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.audio.join import Ends, Joiner, Trimmed
 from kokoro_server.audio.limiter import scale
+from kokoro_server.audio.loudness import levelled
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
@@ -22,11 +23,12 @@ from kokoro_server.synthesis.captions import Timing
 from kokoro_server.text.pauses import NATURAL_PAUSES, Pause, Pauses
 from kokoro_server.text.phonemized import PhonemizedWord
 from kokoro_server.text.pieces import Piece
-from kokoro_server.text.script import Run
+from kokoro_server.text.script import Delivery, Run
 
 # A sound is heard before its duration frames: by 40 to 80 ms, measured on six voices. KPipeline subtracts as much.
 EARLY_FRAMES = 3
 LONG_SILENCE = 30 * SAMPLE_RATE  # samples, at which a pause is a segment of its own: a stream's memory stays bounded
+PEAK_CEILING = float(10 ** (-1 / 20))  # of the true peaks of a voice that is brought to the level of all: -1 dB
 UtteranceItem = Piece | Pause
 
 
@@ -103,9 +105,7 @@ class Utterance:
         assert not self.finished
         self.finished = piece.last
         run = self.run_of(piece)
-        made, warp = await _at_speed(outcome.result, run.delivery.speed)
-        if run.delivery.volume:
-            made = Sound(scale(made.audio, run.delivery.volume))  # a peak that is too high is limited with the volume
+        made, warp = await _delivered(outcome.result, run.delivery)
         self._joiner.speed = run.delivery.speed
         durations = outcome.result.durations
         pad = int(durations[0]) * SAMPLES_PER_FRAME if warp is None else None
@@ -139,12 +139,21 @@ class Utterance:
         return Sound.join(parts)
 
 
-async def _at_speed(result: Result, speed: float) -> tuple[Sound, Warp | None]:
-    """The audio at a speed. Where the model spoke at its own pace instead, it is stretched, as the warp says."""
-    factor = model_speed(speed) / speed
-    if factor == 1:
+async def _delivered(result: Result, delivery: Delivery) -> tuple[Sound, Warp | None]:
+    """The audio at its speed and level. The warp says how it was stretched, if the model spoke at its own pace."""
+    if model_speed(delivery.speed) == delivery.speed and delivery.gain is None and not delivery.volume:
         return Sound(result.audio, result.pcm16), None
-    audio, warp = await asyncio.to_thread(stretched, result.audio, factor)
+    return await asyncio.to_thread(_changed, result.audio, delivery)
+
+
+def _changed(audio: Audio, delivery: Delivery) -> tuple[Sound, Warp | None]:
+    warp = None
+    if (speed := model_speed(delivery.speed)) != delivery.speed:
+        audio, warp = stretched(audio, speed / delivery.speed)
+    if delivery.gain is not None:
+        audio = levelled(audio, float(10 ** (delivery.gain / 20)), PEAK_CEILING)
+    if delivery.volume:
+        audio = scale(audio, delivery.volume)  # a peak that is too high is limited with the volume
     return Sound(audio), warp
 
 

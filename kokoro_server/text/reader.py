@@ -36,6 +36,7 @@ _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
 _PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
 _MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: finding a cut takes a look at the whole sentence
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
+_FEW_PHONEMES = 20  # of a word or two
 _NAMED = 10  # letters at most, in the error about those that cannot be said
 
 
@@ -113,8 +114,12 @@ class Reader:
         packer, silent = _RunPacker(self._packer(written, cutting, apart)), True
         limits = CALL_LIMITS[1:] if cutting == "clip" else CALL_LIMITS
         calls = group_into_calls(written.items(), written.language, limits)
+        begun = False
         async for call in in_turns(calls, in_thread=_takes_time(parts, options)):
             sentences, dropped = await self._phonemize(call.items, call.language, bulk=bulk)
+            if not (begun or call.more):
+                sentences = _ended(sentences)
+            begun = True
             skipped += len(self._skip(dropped, call.language, options))
             for item in packer.pack(sentences, more=call.more):
                 silent = False
@@ -144,6 +149,8 @@ class Reader:
         ):
             phonemized, dropped = await self._phonemize(call.items, call.language)
             skipped += self._skip(dropped, call.language, options)
+            if not (sentences or call.more):
+                phonemized = _ended(phonemized)
             for each in phonemized:
                 if isinstance(each, Run):
                     run = each
@@ -257,6 +264,16 @@ class Reader:
             if has_sound(sentence.phonemes):
                 phonemized.append(replace(sentence, language=language))
         return phonemized, dropped
+
+
+def _ended(items: list[PhonemizedSentence | Pause | Run]) -> list[PhonemizedSentence | Pause | Run]:
+    """All items of a text. If it is a mere word or two, a period follows: without it the model says them weakly."""
+    match items:
+        case [PhonemizedSentence() as only] if (
+            len(only.phonemes) <= _FEW_PHONEMES and only.phonemes[-1].isalpha() and not only.span.continues
+        ):
+            return [replace(only, phonemes=f"{only.phonemes}.")]
+    return items
 
 
 def _takes_time(parts: Script, options: ReadingOptions) -> bool:

@@ -29,6 +29,7 @@ class Delivery:
     speed: float = 1.0
     pitch: float = 0.0  # semitones
     volume: float = 0.0  # dB, beside the volume of the whole
+    gain: float | None = None  # dB, that brings the voice to the level of all; None: it keeps its own level
 
 
 @dataclass(frozen=True, slots=True, eq=False)

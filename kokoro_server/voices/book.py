@@ -15,7 +15,7 @@ import numpy as np
 
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
 from kokoro_server.errors import EXHAUSTED, AssetError, Unavailable, UnknownVoice
-from kokoro_server.voices import mix
+from kokoro_server.voices import levels, mix
 from kokoro_server.voices.names import NAME, VoiceInfo, info_of_name, resolve
 from kokoro_server.voices.packs import SUFFIXES, Pack, read_pack
 
@@ -80,6 +80,18 @@ class VoiceSnapshot:
     def language(self, spec: str) -> str:
         """Kokoro's letter for the language of a voice, or of the first voice of a mix."""
         return self.info(next(iter(mix.parse(spec, self._known)))).language
+
+    def gain(self, spec: str) -> float:
+        """dB, that bring a voice or mix to the level of all. A custom pack has not been measured: 0."""
+        parts = mix.parse(spec, self._known)
+        added = {name: weight for name, weight in parts.items() if weight > 0}
+        return sum(self._gain(name) * weight for name, weight in added.items()) / sum(added.values())
+
+    def _gain(self, name: str) -> float:
+        custom = self.custom.get(name)
+        if custom is None:
+            return levels.GAINS.get(name, 0.0)
+        return self.gain(custom.source) if isinstance(custom.source, str) else 0.0
 
     def cached(self, canonical: str) -> Pack | None:
         """The styles of a voice or mix if they are in memory."""

@@ -54,8 +54,8 @@ class VoiceContents:
         known = self._voices.names()
         if name not in known and OPENAI_VOICES.get(name) not in known:
             return ""  # one of OpenAI's, for a voice that is not here
-        pack = self._voices.pack(self._voices.canonical(name))
-        return f"{name} {self._voices.language(name)} {sha256(pack.tobytes()).hexdigest()}\n"
+        pack, gain = self._voices.pack(self._voices.canonical(name)), self._voices.gain(name)
+        return f"{name} {self._voices.language(name)} {gain} {sha256(pack.tobytes()).hexdigest()}\n"
 
 
 def _texts(request: object) -> Iterator[str]:

@@ -68,6 +68,17 @@ def test_levelling_keeps_peaks_under_the_ceiling_and_the_rest_as_it_was() -> Non
     np.testing.assert_array_equal(levelled(audio, 0.25, 0.7), audio * np.float32(0.25))
 
 
+@pytest.mark.parametrize("loudest", [0.3, 1.0])
+def test_peaks_between_samples_are_found_wherever_they_are(loudest: float) -> None:
+    """In a few places of a signal, and everywhere in it."""
+    audio = np.sin(np.pi / 2 * np.arange(SAMPLE_RATE) + np.pi / 4) * loudest
+    audio[10_000:10_200] /= loudest
+    made = levelled(audio.astype(np.float32), 1.0, 0.8)
+    assert true_peaks(made.astype(np.float64)).max() <= 0.81
+    if loudest < 0.8:
+        np.testing.assert_array_equal(made[:8_000], audio[:8_000].astype(np.float32))
+
+
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 @pytest.mark.parametrize("gain", [1.0, 0.1])
 def test_ffmpeg_measures_the_same(tmp_path: Path, gain: float) -> None:

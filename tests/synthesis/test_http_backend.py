@@ -89,6 +89,7 @@ async def test_all_of_a_speech_is_sent_or_refused(server: Scripted) -> None:
         reading=reading,
         ssml=True,
         voice_aliases={"Ann": "af_sky"},
+        level="even",
     )
     async with HttpBackend.connect(server.url, None) as remote:
         await remote.speak(speech)
@@ -115,6 +116,7 @@ async def test_all_of_a_speech_is_sent_or_refused(server: Scripted) -> None:
         "code_spans": "announce",
         "lexicon": {"a": "b"},
         "unspeakable": "skip",
+        "level": "even",
     }
 
 

@@ -19,9 +19,12 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece, PieceSizes
 from kokoro_server.text.reader import Reader
+from kokoro_server.text.script import Delivery, Run
 from kokoro_server.text.spoken import unspeakable
+from kokoro_server.text.traced import Traced
 from tests.text.fake_g2p import FakeG2P, fake_phonemes
 
+DELIVERY = Delivery("", languages.EN_US)
 SIZES = PieceSizes(first=10, shortest=20, longest=40)
 
 
@@ -108,6 +111,20 @@ async def test_the_last_piece_says_so(cutting: Cutting) -> None:
         items = await read(text, cutting=cutting)
         flags = [item.last for item in items if isinstance(item, Piece)]
         assert flags == [False] * (len(flags) - 1) + [True], text
+
+
+@pytest.mark.parametrize("cutting", get_args(Cutting))
+async def test_a_word_or_two_that_are_all_of_a_text_get_a_period(cutting: Cutting) -> None:
+    for text in ("help", "On it", " OK \n"):
+        (piece,) = await read(text, cutting=cutting)
+        assert isinstance(piece, Piece)
+        assert piece.phonemes == f"{' '.join(map(fake_phonemes, text.split()))}."
+        assert [text[word.start : word.end] for word in piece.words] == text.split()
+        (sentence,) = (await Reader(FakeG2P(), SIZES).reading([Run(Traced.of(text), DELIVERY)])).sentences
+        assert sentence.phonemes == piece.phonemes
+    for text in ("Help!", "help,", "One and two and three and four", "[pause:1s] help", "Help! And go", "help…"):
+        pieces = [item for item in await read(text, cutting=cutting) if isinstance(item, Piece)]
+        assert "." not in "".join(piece.phonemes for piece in pieces), text
 
 
 async def test_pauses_alone_are_enough() -> None:
@@ -269,7 +286,7 @@ async def test_every_english_word_is_spoken_once_and_in_order(
     items = await read_or_nothing(text, languages.EN_US, sizes, cutting)
     check_pieces(text, items, sizes)
     for written, phonemes in word_pairs(text, items):
-        if written.replace(" ", "").isalpha() and written != "Dr":  # others are said in other words
+        if written.replace(" ", "").isalpha() and written not in ("Dr", "a"):  # others are said in other words
             assert phonemes == {"Kokoro": "kokoɹo", "New York": "nu jɔɹk"}.get(written, fake_phonemes(written))
     spoken = [word for written, _ in word_pairs(text, items) for word in re.findall(r"\w+", written)]
     assert spoken == re.findall(r"\w+", visible(text))

@@ -8,10 +8,11 @@ Client:
     {"type": "flush"}                 the text ends for now: speak the rest
     {"type": "cancel"}                drop everything that is not sent yet (the user has begun to speak)
     {"type": "close"}                 flush, and close the connection when all is spoken
-    {"type": "start", "voice": …}     options from here on: any of voice, language, speed, pitch, volume, seed, format,
-                                      sample_rate, sample_format, bit_rate, normalize, code_blocks, code_spans, lexicon,
-                                      unspeakable, trim, lead, tail, pauses, as for POST /tts. An option that is absent
-                                      has its default, which for format is pcm here. Not needed if the defaults will do.
+    {"type": "start", "voice": …}     options from here on: any of voice, language, speed, pitch, volume, level, seed,
+                                      format, sample_rate, sample_format, bit_rate, normalize, code_blocks, code_spans,
+                                      lexicon, unspeakable, trim, lead, tail, pauses, as for POST /tts. An option that
+                                      is absent has its default, which for format is pcm here. Not needed if the
+                                      defaults will do.
 
 Server:
 

@@ -25,7 +25,7 @@ from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.config.kinds import LONGEST_PAUSE
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.speech import Level, Speech
 from kokoro_server.text.options import CodeReading, OnUnspeakable, ReadingOptions
 from kokoro_server.text.spoken import KINDS
 
@@ -158,6 +158,12 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
     speed: Annotated[float, SPEED] = 1.0
     pitch: Annotated[float, PITCH] = 0.0
     volume: Annotated[float, VOLUME] = 0.0
+    level: Level | None = Field(
+        default=None,
+        description="`even` makes all voices equally loud; with `own` each is as loud as it is. Absent: `even` if the "
+        "request has several voices, else `own`.",
+        examples=["even"],
+    )
     seed: int = Field(
         default=0,
         description="The same seed gives the same audio, clip or stream, alone or beside any other requests.",
@@ -199,6 +205,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
             turns=self.spoken_turns(),
             turn_pause=self.turn_pause,
             volume=self.volume,
+            level=self.level,
             voice_aliases=self.voice_aliases or {},
             text=self.text,
             phonemes=self.phonemes,

@@ -26,6 +26,9 @@ _WORDS = {
     "zzz": ("zˈzz", "zˈzz"),
     "psst": ("psst", "psst"),
     "pfft": ("pfft", "pfft"),
+    # misaki knows these only as the coin and the seas of the moon.
+    "Anna": ("ˈænə", "ˈanə"),
+    "Maria": ("məɹˈiə", "məɹˈiːə"),
 }
 APHERESES = frozenset(word[1:] for word in _WORDS if word.startswith("'"))
 _CONTRACTION = re.compile(r"(?i)(?P<stem>.+)(?P<ending>'(?:re|ve|d)|n't)")

@@ -14,7 +14,7 @@ import regex
 from kokoro_server.longform.books.book import Block, BlockKind, Chapter
 from kokoro_server.longform.books.casting import Casting, VoiceChoice
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.speech import Level, Speech
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import sentences
 from kokoro_server.text.spoken.english import roman
@@ -40,6 +40,7 @@ HEADING_NUMERAL = regex.compile(
 MARKUP = regex.compile(r"(?P<tag>\[(?=voice:|/voice\]|pause:))|\](?=\()", regex.IGNORECASE)
 # One strange letter must not end a book. The number of skipped characters is reported.
 READING = ReadingOptions(unspeakable="skip")
+LEVEL: Level = "even"  # narrators and characters of a book are equally loud
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,14 @@ class Passage:
         return sum(origin.end - origin.start for origin in self.origins)
 
     def speech(self) -> Speech:
-        return Speech(self.choice.voice, self.text, language=self.choice.language, speed=self.speed, reading=READING)
+        return Speech(
+            self.choice.voice,
+            self.text,
+            language=self.choice.language,
+            speed=self.speed,
+            reading=READING,
+            level=LEVEL,
+        )
 
     @property
     def voices(self) -> list[str]:
@@ -87,7 +95,7 @@ class Passage:
 
     def key(self, version: str, voices: str) -> str:
         """Equal for passages that sound the same. `version` and the fingerprint of the voices are the backend's."""
-        facts = [version, voices, self.text, self.choice.voice, self.choice.language, self.speed]
+        facts = [version, voices, self.text, self.choice.voice, self.choice.language, self.speed, LEVEL]
         return sha256(json.dumps(facts).encode()).hexdigest()
 
     def in_chapter(self, word: Timing, text: str) -> Timing:

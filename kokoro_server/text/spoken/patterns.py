@@ -15,6 +15,7 @@ DIGITS = "0123456789"
 DASH = r"[-‐‑–—−]"
 DASHES = "-‐‑–—−"
 SPACE = r"[ \xa0\u2009\u202f]"
+LONE_LETTER = re.compile(r"\A\s*+(?P<letter>[A-Za-z])\s*+[.,;:!?]?+\s*+\Z")  # that is all of a text
 INNER_DOT = re.compile(r"\.[^\W_]")
 VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}

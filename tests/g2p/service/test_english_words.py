@@ -15,6 +15,7 @@ SAID = {
         "rosé": "ɹəsˈA", "Москва": "mˈɑskvə", "Hеllo": "həlˈO", "ʜᴇʟʟᴏ": "həlˈO", "Λόγος": "lˈOɡˌOs", "π": "pˈI",
         "sooo": "sˌO", "goood": "ɡˈʊd", "shhh": "ʃˈʃ", "harebrained": "hˈɛɹbɹAnd", "prishear": "pɹˈɪʃɪɹ",
         "ＨＥＬＬＯ": "həlˈO", "𝐇𝐞𝐥𝐥𝐨": "həlˈO", "OpenAI": "ˌOpᵊnˈAˌI", "GitHub": "ɡˌɪthˈʌb",
+        "Anna": "ˈænə", "anna": "ˈɑnə", "Maria": "məɹˈiə",
     },
     "en-GB": {
         "how're": "hˌWə", "where're": "wˌɛːɹə", "there've": "ðɛːɹəv", "that'd": "ðˈatəd", "where'll": "wˈɛːɹᵊl",

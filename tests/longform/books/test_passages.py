@@ -77,6 +77,12 @@ def test_a_scene_break_is_a_longer_pause() -> None:
     assert pauses[0] == pauses[1] > SCENE_GAP - 0.2 > pauses[2]
 
 
+def test_all_voices_of_a_book_are_equally_loud() -> None:
+    chapter = Chapter("C", paragraphs("Nobody speaks here."))
+    (passage,) = cut(0, chapter, Casting(Options(), VOICES), 1.0, "en")
+    assert passage.speech().level == "even", "another passage may have another voice"
+
+
 def test_what_characters_say_has_their_voice() -> None:
     chapter = Chapter("C", paragraphs("“Who are you?” said Alice.", "“I,” said the Cat, “am mad.” (He grinned.)"))
     assert passages_of(chapter)[0].startswith("“Who are you?” said Alice.\n[pause:")

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from kokoro_server import languages
-from kokoro_server.languages import EN_GB, EN_US
+from kokoro_server.languages import EN_GB, EN_US, Language
 from kokoro_server.text.spoken import apply, claims, passages, speak
 from kokoro_server.text.traced import Traced
 from tests.text.spoken.readings import FILES, Case, bare, load
@@ -65,3 +65,22 @@ def test_a_long_text_is_read_in_passages_that_no_rule_looks_across() -> None:
     assert "".join(text[start:end] for start, end in found) == text
     assert all(2_000 <= end - start <= 8_010 for start, end in found[:-1])
     assert text[found[0][0] : found[0][1]].endswith("village.\n\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "said"),
+    [
+        ("a", EN_US, "eh"),
+        (" A.\n", EN_US, " eh.\n"),
+        ("e", EN_US, "E"),
+        ("z", EN_GB, "zed"),
+        ("y", languages.ES, "i griega"),
+        ("e", languages.PT_BR, "é"),
+        ("b", languages.FR, "b"),
+        ("a dog", EN_US, "a dog"),
+        ("é", languages.FR, "é"),
+    ],
+)
+def test_a_letter_that_is_all_of_a_text_is_read_by_its_name(text: str, language: Language, said: str) -> None:
+    """Screen readers send single letters."""
+    assert speak(text, language) == said

@@ -11,7 +11,7 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_CODE
 from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, LONE_LETTER
 
 _RUN = regex.compile(r"[0-9]+|\p{L}+|\.")
 _FILE = vocabulary.load("english")
@@ -78,6 +78,11 @@ def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("open", " "), ("close", " ")]
 
 
+def _letter(match: Any, dialect: Dialect) -> SpokenWords:
+    """A letter that is all of a text is not the article."""
+    return [("letter", letters(match["letter"], dialect))]
+
+
 def _flag(match: Any, dialect: Dialect) -> SpokenWords:
     """--dry-run, -v."""
     dashes = "dash dash" if len(match["dashes"]) == 2 else "dash"
@@ -86,6 +91,7 @@ def _flag(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
+    rule("letter", LONE_LETTER.pattern, _letter, LONE_LETTER),
     rule(
         "name",
         r"(?<![\p{L}\p{N}])(?:[CFJ]\#|[CcGg]\+\+)(?![\p{L}\p{N}])",

@@ -9,7 +9,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.patterns import LONE_LETTER, SPACE, any_of
 from kokoro_server.text.spoken.shared.patterns import OWN_DOT, WORD_END, D
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -100,15 +100,23 @@ def rules(table: LanguageTable) -> list[Rule]:
 
 
 def capitals(table: LanguageTable) -> list[Rule]:
+    """A letter that is all of a text, by its name; and what is always spelled."""
+
+    def name(match: Any, _dialect: Dialect) -> SpokenWords:
+        letter = match["letter"]
+        return [("letter", table.spell(letter))] if letter.lower() in table.words.letters else None
+
+    lone = rule("letter", LONE_LETTER.pattern, name, LONE_LETTER)
     if not table.words.spelled:
-        return []
+        return [lone]
     return [
+        lone,
         rule(
             "acronym",
             rf"(?<![\p{{L}}\p{{M}}\p{{N}}])(?:{any_of(table.words.spelled)}){WORD_END}",
             lambda match, _dialect: table.spell(match[0]),
             re.compile("|".join(table.words.spelled)),
-        )
+        ),
     ]
 
 
