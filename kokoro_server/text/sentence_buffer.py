@@ -117,8 +117,11 @@ class SentenceBuffer:
         self, groups: list[list[TextSpan]], kept: list[TextSpan], readings: spoken.Readings
     ) -> tuple[list[list[TextSpan]], list[TextSpan]]:
         """Also keeps back text whose reading changes, or may yet change, with the text after it."""
-        if groups and not kept and not self._is_read_alone(groups[-1][-1].end, len(self._text), readings):
-            kept = groups.pop()
+        if groups and not kept:
+            begun = self._text[groups[-1][-1].end :].strip()
+            letter = len(begun) == 1 and begun.isalpha()  # of the next word: that it has a name says nothing
+            if not letter and not self._is_read_alone(groups[-1][-1].end, len(self._text), readings):
+                kept = groups.pop()
         for start, closing in self._open_marks():
             if not groups or start >= groups[-1][-1].end:
                 continue
