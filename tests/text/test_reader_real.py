@@ -179,7 +179,7 @@ async def test_plain_text_is_read_as_it_always_was(reader: Reader) -> None:
     )
     phonemes = (
         "ʃˌi dˈɪdᵊnt nˈO wˌʌt hid mˈɛnt, ænd ʃi kˌʊdᵊnt ˈæsk. ðˌɛɹ lˈivɪŋ, ˌɑɹnt ðA? ˌIv nˈɛvəɹ sˈin sˈʌʧ ɐ "
-        "θˈɪŋ — nˌɑt wˈʌns. “dˈOnt!” kɹˈId ˌɑnəmˈɑɹiə. “ˌɪts ðə nˈAbəɹz dˈɔɡ.”"
+        "θˈɪŋ — nˌɑt wˈʌns. “dˈOnt!” kɹˈId ˌænəməɹˈiə. “ˌɪts ðə nˈAbəɹz dˈɔɡ.”"
     )
     pieces = await read(reader, text)
     assert " ".join(piece.phonemes for piece in pieces) == phonemes
