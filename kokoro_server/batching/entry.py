@@ -22,9 +22,7 @@ class Priority(IntEnum):
     BYPASS = 0  # first pieces of a stream: no waiting window, next batch out
     NEXT = 1  # the pieces after those: no waiting window either, but their listeners still have audio to hear
     NORMAL = 2
-    AHEAD = (
-        3  # later pieces of a stream that are not needed yet: before one is, it goes over into the lane it asked for
-    )
+    AHEAD = 3  # later pieces of a stream that are not needed yet; in time, each goes over into the lane it asked for
     BULK = 4
 
 

@@ -181,7 +181,8 @@ class Synthesizer:
         batch alive.
         """
         ticket = ticket or self._queue.ticket()
-        ticket.playback = Playback()
+        if self._queue.real_time_factor() is not None:  # an engine that may be slow: only there do pieces wait AHEAD
+            ticket.playback = Playback()
         return self._segments(speech, None, ticket, cutting, detached=detached)
 
     async def _segments(
