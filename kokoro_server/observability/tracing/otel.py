@@ -27,6 +27,8 @@ FLUSH_SECONDS = 3.0  # at the end, to send the remaining spans
 EXPORTER_LOG = logging.getLogger("opentelemetry.exporter")
 PROPAGATOR = TraceContextTextMapPropagator()  # W3C's
 HEADERS = ("traceparent", "tracestate")
+# Logs each header of a client that is no valid one, with all of its 8,000 characters.
+logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)
 
 
 class Span:

@@ -194,3 +194,18 @@ async def test_the_answer_of_a_collector_may_be_without_end(tmp_path: Path, monk
         async with client(tmp_path) as asking:
             assert (await asking.post("/tts", json={"phonemes": "hˈIlO."})).status_code == 200
             assert await asyncio.to_thread(hung_up.wait, 30)
+
+
+@pytest.mark.parametrize("header", ["tracestate", "traceparent"])
+async def test_a_wrong_header_does_not_fill_the_log(
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    header: str,
+) -> None:
+    monkeypatch.setenv(OTLP, collector.url)
+    headers = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", header: "x" * 7000}
+    async with client(tmp_path) as asking:
+        assert (await asking.post("/tts", json={"phonemes": "hˈIlO."}, headers=headers)).status_code == 200
+    assert [record.name for record in caplog.records if record.name.startswith("opentelemetry")] == []
