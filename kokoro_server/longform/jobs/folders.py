@@ -71,7 +71,9 @@ class JobFolder:
         known = (self.record, self.owner, self.book, self.voices, self.work, self.listen, self.result)
         ours = {path.name for path in known}
         try:
-            names = [path.name.removesuffix(UNFINISHED) for path in self.path.iterdir()]  # a killed process leaves those
+            names = [
+                path.name.removesuffix(UNFINISHED) for path in self.path.iterdir()
+            ]  # a killed process leaves those
         except OSError:  # removed just now, a file, or not readable for us
             return False
         return all(name in ours or _UPLOAD.match(name) for name in names)

@@ -69,7 +69,9 @@ async def test_words_follow_a_file_that_begins_late(tmp_path: Path, fields: dict
         async with served(tmp_path, G2P_SERVICE_URL=url) as (client, services):
             [(told, _)] = clips(await client.post("/tts/bulk", json={"requests": [one]}))
             words = (await client.post("/tts/captioned", json=one)).json()["words"]
-            in_wav = (await client.post("/tts/captioned", json={"text": one["text"], "lead": fields.get("lead")})).json()
+            in_wav = (
+                await client.post("/tts/captioned", json={"text": one["text"], "lead": fields.get("lead")})
+            ).json()
             line, _ = await BackendMaker(LocalBackend(services), parse_line).outcome(one)
     assert isinstance(line, Made)
     assert words[0]["start"] > in_wav["words"][0]["start"]
