@@ -81,7 +81,7 @@ async def test_what_a_job_is_made_of_is_on_the_disk_before_the_job_is(
     tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch, name: str, field: str
 ) -> None:
     def fsync(descriptor: int) -> None:
-        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, len(store.ids())))
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, len(store.ids())))
         really(descriptor)
 
     really, synced = os.fsync, list[tuple[str, int]]()
