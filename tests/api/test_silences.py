@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -84,6 +85,16 @@ def test_a_wrong_silence_is_refused_by_name(tiny_server: Server, fields: dict[st
     answer = httpx.post(f"{tiny_server.url}/tts", json={"text": "One.", **fields}, timeout=60)
     assert answer.status_code == 422
     assert answer.json()["error"]["field"] == at_fault
+
+
+@pytest.mark.parametrize("fields", [{}, {"lead": 0, "tail": 0}, {"speed": 4}, {"ssml": True}], ids=str)
+def test_subtitles_end_with_the_audio(tiny_server: Server, fields: dict[str, Any]) -> None:
+    text = "<speak>Yes.</speak>" if "ssml" in fields else "Yes."
+    body = {"text": text, "format": "srt", **fields}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=300)
+    times = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3})", answer.text)
+    start, end = (float(f"{seconds}.{milliseconds}") for _, _, seconds, milliseconds in times)
+    assert 0 <= start < end <= float(answer.headers["x-audio-duration"])
 
 
 NO_TIME: list[dict[str, Any]] = [
