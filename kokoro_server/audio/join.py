@@ -87,7 +87,10 @@ class Joiner:
             parts.append(self._closed(after))
         self._silence = None if last else after.copy()
         self._gap = max(_samples(self._pauses.after(ends) / self.speed), ONSET_MARGIN)
-        limit = len(sound) if self._ends is None else end + min(RELEASE_MARGIN, _samples(self._ends.tail))
+        if self._ends is not None:
+            limit = end + min(RELEASE_MARGIN, _samples(self._ends.tail))
+        else:
+            limit = len(sound) if last else end + RELEASE_MARGIN  # the rest of its silence is not heard
         return Trimmed(Sound.join(parts), offset, limit)
 
     def pause(self, seconds: float) -> Sound:

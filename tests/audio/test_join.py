@@ -358,3 +358,10 @@ def test_pauses_are_those_that_were_asked_for() -> None:
 def test_the_last_word_ends_within_a_trimmed_clip() -> None:
     found = trimmed(spoken(), Ends(tail=0.02))
     assert found.limit - found.offset <= len(found.sound)
+
+
+@pytest.mark.parametrize("ends", [None, Ends()], ids=["the model's own ends", "trimmed"])
+def test_the_last_word_of_a_piece_ends_before_the_next_piece_begins(ends: Ends | None) -> None:
+    joiner = Joiner(ends, Pauses(sentence=0.0))
+    first = joiner.add(Sound(spoken(after=1.0)), ends="sentence")
+    assert first.limit - first.offset <= len(first.sound) + ONSET_MARGIN
