@@ -17,6 +17,7 @@ from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
+from kokoro_server.engine.speed import quickest
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
 
@@ -65,10 +66,10 @@ class OnnxEngine:
 
         The machine should be idle. A short row shows as much as a long one.
         """
-        alone, samples = min(self._timed([warmup_row()]) for _ in range(2))
+        alone, samples = quickest(lambda: self._timed([warmup_row()]))
         self.real_time_factor = alone / samples * SAMPLE_RATE
         if self._threads > 2:  # one row keeps fewer threads busy
-            together, _ = self._timed([warmup_row()] * 2)
+            together, _ = quickest(lambda: self._timed([warmup_row()] * 2))
             faster = together * MIN_SPEEDUP < 2 * alone
             self._side_by_side = min(self._threads, MAX_SIDE_BY_SIDE) if faster else 1
         log.info(
