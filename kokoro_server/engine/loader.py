@@ -87,7 +87,7 @@ class LoadedModel:
         return self.engines
 
     def measure(self) -> None:
-        """Measure the speed of the engines that may be slow. It takes all cores for a second, or a few if busy."""
+        """Measure the speed of the engines that may be slow. Takes all cores for about a second."""
         for engine in self.engines:
             if isinstance(engine, MeasuresSpeed):
                 engine.measure()

@@ -9,29 +9,47 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kokoro_server.assets import files
+from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.runtime.machine import available_cores, processor
 
 log = logging.getLogger(__name__)
 
 FILE = "speeds.json"
-MAX_PASSES = 6
-AGREEMENT = 1.05  # passes whose times differ by no more than this factor agree
+PASSES = 2  # that are measured: the first one after the warm-up may still be slower
+BUSY_THREADS = 1.9  # that a row keeps busy, where it has two or more
 
 
-def quickest(timed: Callable[[], tuple[float, int]]) -> tuple[float, int]:
-    """The least of a few passes, each given as its seconds and its samples.
+class TimedPass(NamedTuple):
+    """What a forward pass took, and how many samples it made."""
 
-    Other work only makes a pass slower, and comes and goes. So passes follow until the two quickest agree.
+    seconds: float
+    computing: float  # seconds of processors, of all threads
+    samples: int
+
+
+def timed(speak: Callable[[], int]) -> TimedPass:
+    """`speak` makes samples, and returns how many."""
+    started, computing = time.perf_counter(), time.process_time()
+    samples = speak()
+    return TimedPass(time.perf_counter() - started, time.process_time() - computing, samples)
+
+
+def real_time_factor(passes: Iterable[TimedPass], threads: int) -> float:
+    """Seconds for a second of audio on a machine that does nothing else.
+
+    Beside other work a pass waits for processors, but computes for hardly longer. Twelve busy programs on two cores
+    made a row eight times as slow as on a quiet machine; its computing, by the threads that it keeps busy, stayed
+    within a twentieth of that.
     """
-    passes = sorted(timed() for _ in range(2))
-    while len(passes) < MAX_PASSES and passes[1][0] > AGREEMENT * passes[0][0]:
-        passes = sorted([*passes, timed()])
-    return passes[0]
+    busy = min(threads, BUSY_THREADS)
+    return min(min(each.seconds, each.computing / busy) * SAMPLE_RATE / each.samples for each in passes)
 
 
 @dataclass(frozen=True)

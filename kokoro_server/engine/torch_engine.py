@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, SAMPLES_PER_FRAME, EngineLimits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
-from kokoro_server.engine.speed import quickest
+from kokoro_server.engine.speed import PASSES, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 
 os.environ.setdefault("ONEDNN_JIT_PROFILE", "0")  # else each process leaves a /tmp/perf-PID.map behind
@@ -79,15 +79,9 @@ class TorchEngine:
     def measure(self) -> None:
         """Measure the speed of one row alone, on a CPU. Other devices are fast, and are not measured."""
         if self.model.placement.device.type == "cpu":
-            seconds, samples = quickest(self._timed)
-            self.real_time_factor = seconds / samples * SAMPLE_RATE
+            passes = [timed(lambda: len(self.synthesize([warmup_row()])[0].audio)) for _ in range(PASSES)]
+            self.real_time_factor = real_time_factor(passes, torch.get_num_threads())
             log.info("measured device=%s real_time_factor=%.3f", self.device, self.real_time_factor)
-
-    def _timed(self) -> tuple[float, int]:
-        """The seconds that a short row takes, and its samples."""
-        started = time.perf_counter()
-        [result] = self.synthesize([warmup_row()])
-        return time.perf_counter() - started, len(result.audio)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         for row in rows:

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
 
-from kokoro_server.engine.protocol import MeasuresSpeed
-from kokoro_server.engine.speed import FILE, MAX_PASSES, BestSpeed, quickest
+from kokoro_server.engine.protocol import SAMPLE_RATE, MeasuresSpeed
+from kokoro_server.engine.speed import FILE, BestSpeed, TimedPass, real_time_factor, timed
 from tests import tiny_model
 
 
-def passes(*seconds: float) -> Iterator[tuple[float, int]]:
-    return ((each, 24_000) for each in seconds)
-
-
 @pytest.mark.parametrize(
-    ("seconds", "found", "taken"),
+    ("seconds", "computing", "threads", "found"),
     [
-        ((0.31, 0.32), 0.31, 2),
-        ((1.11, 0.9, 0.31, 0.6, 0.32), 0.31, 5),
-        ((1.11, 1.12), 1.11, 2),  # busy all the time
-        ((2.0, 1.0, 0.5, 0.25, 0.12, 0.06), 0.06, MAX_PASSES),
+        (0.31, 0.59, 2, 0.31),
+        (2.4, 0.57, 2, 0.3),  # beside other work, as measured on two ARM cores
+        (0.62, 0.6, 1, 0.6),
+        (0.1, 0.57, 16, 0.1),
+        (2.4, 0.57, 16, 0.3),  # not better known
     ],
 )
-def test_passes_beside_other_work_do_not_count(seconds: tuple[float, ...], found: float, taken: int) -> None:
-    left = passes(*seconds)
-    assert quickest(lambda: next(left)) == (found, 24_000)
-    assert len(list(left)) == len(seconds) - taken
+def test_what_a_row_waits_for_other_work_does_not_count(
+    seconds: float, computing: float, threads: int, found: float
+) -> None:
+    passes = [TimedPass(3 * seconds, 3 * computing, 2 * SAMPLE_RATE), TimedPass(seconds, computing, SAMPLE_RATE)]
+    assert real_time_factor(passes, threads) == pytest.approx(found, abs=0.005)
+
+
+def test_a_pass_that_waits_computes_nothing_meanwhile() -> None:
+    waited = timed(lambda: (time.sleep(0.2), 7)[1])
+    assert waited.samples == 7
+    assert waited.seconds >= 0.2 > waited.computing
 
 
 def test_torch_on_a_cpu_measures_its_speed() -> None:
