@@ -24,6 +24,7 @@ END = "<!-- end of figures -->"
 PICTURE = "serve.svg"
 OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
 FIRST = object()  # the form of our server that was measured first
+AUDIBLE = "first_audible_ms"  # older results do not have it
 SHOWN_ROWS = (1, 8, 64)
 NAMES = {
     "kmodel": "plain `kokoro` model",
@@ -159,10 +160,13 @@ def serve_columns(found: Found) -> dict[str, Callable[[Found, int], str]]:
         "audio-seconds per second": ours("/tts", speed),
         "first audio of a stream: p50": ours("/tts/stream", lambda run: latency(run, "p50")),
         "p95": ours("/tts/stream", lambda run: latency(run, "p95")),
-        "failed requests": lambda found, clients: failed(
-            *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
-        ),
     }
+    if any(AUDIBLE in run for run in closed(found, OURS)):
+        columns["first audible sound: p50"] = ours("/tts/stream", lambda run: latency(run, "p50", AUDIBLE))
+        columns["its p95"] = ours("/tts/stream", lambda run: latency(run, "p95", AUDIBLE))
+    columns["failed requests"] = lambda found, clients: failed(
+        *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
+    )
     if any("device_busy" in run for run in closed(found, OURS)):
         columns["GPU busy"] = ours("/tts", busy)
     for form in found.get("forms", [])[1:]:
@@ -220,8 +224,9 @@ def busy(run: Found | None) -> str:
     return percent(run["device_busy"]) if run and run.get("device_busy") is not None else ""
 
 
-def latency(run: Found | None, rank: str) -> str:
-    return f"{number(run['first_audio_ms'][rank])} ms" if run else ""
+def latency(run: Found | None, rank: str, of: str = "first_audio_ms") -> str:
+    found = run.get(of, {}).get(rank) if run else None
+    return "" if found is None else f"{number(found)} ms"
 
 
 def bulk(found: Found, link: str) -> str:
