@@ -12,6 +12,9 @@ def test_there_are_200_texts_and_other_spellings_of_them_count() -> None:
     assert short_words.is_right("b", "Bee.")
     assert short_words.is_right("2", "Too!")
     assert short_words.is_right("42", "42.")
+    assert short_words.is_right("New message", "New message, new message")
+    assert not short_words.is_right("help", "Help it.")
+    assert not short_words.is_right("help", "")
     assert not short_words.is_right("think", "Thank you.")
 
 
