@@ -1,11 +1,10 @@
 """What is understood of a word or two alone, for each way to speak them.
 
-    python -m benchmarks.short_words [--voices af_heart] [--ways period bare] [--words help OK] [--out FILE]
+    python -m benchmarks.short_words [--voices af_heart] [--ways period style] [--words help OK] [--out FILE]
 
 The ways differ in the marks around the word, in the style of the voice, and in the words around it, which are cut away
-in the silence between. The server speaks American English after "the word is", and the rest with a period. Each clip is
-trimmed as the server trims it. Whisper hears it after 0.3 s of silence, as a listener does (`--silence`). What the file
-has is not heard again.
+in the silence between. Each clip is trimmed as the server trims it. Whisper hears it after 0.3 s of silence, as a
+listener does (`--silence`). What the file has is not heard again.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import common, contenders, listening
-from kokoro_server.audio.context import without_context
 from kokoro_server.audio.join import Ends, Joiner
-from kokoro_server.audio.limiter import Values
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Engine, Result, Row
@@ -45,6 +42,7 @@ WINDOW = 1_000  # frames of 10 ms
 MAX_HEARD = 40  # tokens
 FRAME = SAMPLE_RATE // 200  # samples: 5 ms
 EARLY = 6 * SAMPLES_PER_FRAME  # samples by which a sound may be heard before its duration begins
+SILENCE = 10 ** (-50 / 10)  # threshold, as a share of the loudest frame's power
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ WAYS = {
 @dataclass(frozen=True)
 class Said:
     clip: listening.Clip  # trimmed
-    cut_db: float | None  # the loudest 5 ms beside a cut, to the loudest of the clip; None where nothing was cut
+    cut_db: float | None  # the loudest 5 ms at a cut, to the loudest of the clip; None where nothing was cut
 
 
 def main() -> None:
@@ -157,36 +155,37 @@ def speak(engine: Engine, style: Any, words: Sequence[str], way: Way) -> list[Sa
 
 def cut_out(result: Result, word: str, way: Way) -> Said:
     """The word alone, trimmed."""
-    levels = []
-    if way.before:
-        result = without_context(result, len(vocab.tokenize(way.before)))
-        levels.append(level_at(result.audio, SAMPLES_PER_FRAME))
     begins = token_starts(result.durations)[1:] * SAMPLES_PER_FRAME  # of each phoneme
-    last, end = len(vocab.tokenize(word)), len(result.audio)
+    first = len(vocab.tokenize(way.before))
+    last = first + len(vocab.tokenize(word))
+    begin, end, levels = 0, len(result.audio), []
+    if first:
+        begin, level = quietest(result.audio, int(begins[first - 2]) - EARLY, int(begins[first]))
+        levels.append(level)
     if len(way.after) > 1:
-        end = quietest(result.audio, int(begins[last]) - EARLY, int(begins[last + 2]))
-        levels.append(level_at(result.audio, end))
-    pad = int(begins[0])
-    trimmed = Joiner(Ends()).add(Sound(result.audio[:end]), ends="sentence", pad=pad, last=True)
+        end, level = quietest(result.audio, int(begins[last]) - EARLY, int(begins[last + 2]))
+        levels.append(level)
+    trimmed = Joiner(Ends()).add(
+        Sound(result.audio[begin:end]), ends="sentence", pad=max(0, int(begins[first]) - begin), last=True
+    )
     return Said(trimmed.sound.audio, round(max(levels), 1) if levels else None)
 
 
-def frame_powers(audio: listening.Clip) -> Values:
-    """To that of the loudest frame."""
+def quietest(audio: listening.Clip, start: int, stop: int) -> tuple[int, float]:
+    """The middle of the longest silence between two places, and how loud it is there."""
     frames = audio[: len(audio) // FRAME * FRAME].reshape(-1, FRAME)
-    powers: Values = np.square(frames).mean(axis=1, dtype=np.float64)
-    return powers / powers.max() + 1e-12
-
-
-def level_at(audio: listening.Clip, place: int) -> float:
-    """dB, of the loudest 5 ms in the 25 ms before a place."""
-    return float(10 * np.log10(frame_powers(audio)[max(0, place - SAMPLES_PER_FRAME) // FRAME : place // FRAME].max()))
-
-
-def quietest(audio: listening.Clip, start: int, stop: int) -> int:
-    """Where, between two places, the 25 ms before are softest."""
-    places = range(max(SAMPLES_PER_FRAME, start), stop, FRAME)
-    return min(places, key=lambda place: level_at(audio, place))
+    power = np.square(frames).mean(axis=1) / np.square(frames).mean(axis=1).max()
+    low, high = max(0, start) // FRAME, min(len(frames), stop // FRAME)
+    silent = [*(power[low:high] < SILENCE), False]
+    runs, begun = [(0, int(power[low:high].argmin()))], None  # each with its length and middle
+    for index, quiet in enumerate(silent):
+        if quiet and begun is None:
+            begun = index
+        elif not quiet and begun is not None:
+            runs.append((index - begun, (index + begun) // 2))
+            begun = None
+    place = low + max(runs)[1]
+    return place * FRAME, float(10 * np.log10(power[place - 1 : place + 1].max() + 1e-12))
 
 
 def listen(clip: listening.Clip, silence: float) -> str:

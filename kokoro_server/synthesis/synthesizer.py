@@ -340,7 +340,7 @@ async def _rows(
             if isinstance(item, Piece):
                 delivery = utterance.run_of(item).delivery
                 row_voices.append(delivery.voice)
-                tokens = vocab.tokenize(f"{item.context}{item.phonemes}")
+                tokens = vocab.tokenize(item.phonemes)
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)

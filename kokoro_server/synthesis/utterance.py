@@ -11,14 +11,12 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.context import without_context
 from kokoro_server.audio.join import Ends, Joiner, Trimmed
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.loudness import levelled
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
-from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.engine.rows import model_speed, token_starts
 from kokoro_server.synthesis.captions import Timing
@@ -107,9 +105,6 @@ class Utterance:
         assert not self.finished
         self.finished = piece.last
         run = self.run_of(piece)
-        if piece.context:
-            result = without_context(outcome.result, len(vocab.tokenize(piece.context)))
-            outcome = replace(outcome, result=result)
         made, warp = await _delivered(outcome.result, run.delivery)
         self._joiner.speed = run.delivery.speed
         durations = outcome.result.durations

@@ -58,7 +58,6 @@ class Piece:
     last: bool = False
     skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first piece
     run: Run | None = None  # whose text it is; None where a script has only one
-    context: str = ""  # phonemes that are spoken before it, and not heard
 
     @cached_property
     def words(self) -> tuple[PhonemizedWord, ...]:

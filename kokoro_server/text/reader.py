@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tomllib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Protocol
 
 from kokoro_server import languages
@@ -119,15 +117,12 @@ class Reader:
         begun = False
         async for call in in_turns(calls, in_thread=_takes_time(parts, options)):
             sentences, dropped = await self._phonemize(call.items, call.language, bulk=bulk)
-            context = ""
-            if not (begun or call.more) and (ended := _ended(sentences)) is not sentences:
-                sentences, context = ended, _contexts().get(call.language.code, "")
+            if not (begun or call.more):
+                sentences = _ended(sentences)
             begun = True
             skipped += len(self._skip(dropped, call.language, options))
             for item in packer.pack(sentences, more=call.more):
                 silent = False
-                if context and isinstance(item, Piece):
-                    item = replace(item, context=context)
                 if skipped and isinstance(item, Piece):
                     yield replace(item, skipped=skipped)
                     skipped = 0
@@ -279,12 +274,6 @@ def _ended(items: list[PhonemizedSentence | Pause | Run]) -> list[PhonemizedSent
         ):
             return [replace(only, phonemes=f"{only.phonemes}.")]
     return items
-
-
-@cache
-def _contexts() -> dict[str, str]:
-    """By language: the phonemes that are spoken before a lone word, for the model to say it clearly."""
-    return tomllib.loads((Path(__file__).with_name("data") / "lone_words.toml").read_text(encoding="utf-8"))
 
 
 def _takes_time(parts: Script, options: ReadingOptions) -> bool:

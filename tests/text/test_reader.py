@@ -127,15 +127,6 @@ async def test_a_word_or_two_that_are_all_of_a_text_get_a_period(cutting: Cuttin
         assert "." not in "".join(piece.phonemes for piece in pieces), text
 
 
-@pytest.mark.parametrize("cutting", get_args(Cutting))
-async def test_an_english_word_that_is_all_of_a_text_has_a_context(cutting: Cutting) -> None:
-    (piece,) = await read("help", cutting=cutting)
-    assert isinstance(piece, Piece)
-    assert piece.context.endswith(": ")
-    for text, language in (("Help!", languages.EN_US), ("Help me. Now", languages.EN_US), ("aide", languages.FR)):
-        assert not any(item.context for item in await read(text, language, cutting=cutting) if isinstance(item, Piece))
-
-
 async def test_pauses_alone_are_enough() -> None:
     assert await read("[pause:1s] 😀 [pause:2s]") == [Pause(1.0), Pause(2.0)]
 
