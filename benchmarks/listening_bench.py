@@ -1,0 +1,460 @@
+"""What a listener gets from the server: words, clicks, levels, pauses, speeds, formats, and the same sound each time.
+
+    python -m benchmarks.listening_bench [--parts prose,speeds] [--clips FOLDER] [--out FILE]
+
+A server with the real model runs on this machine's CPU and is asked over HTTP. The prose is the beginning of *Alice in
+Wonderland*. Clips are left in a folder, and those that it has already are not made again. Each part is written into the
+file when it is done, beside the parts that the file has. DNSMOS needs the package `speechmos`, which is none of the
+project's: install it with librosa into a folder of its own and name that in PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import html
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks import common, levels, listening
+from benchmarks.serving import started
+from benchmarks.speed_bench import spoken_samples
+from kokoro_server import languages
+from kokoro_server.audio.formats import FORMATS
+from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.g2p.client import G2PClient
+from kokoro_server.text.pauses import NATURAL_PAUSES
+from kokoro_server.text.pieces import Piece, PieceSizes
+from kokoro_server.text.reader import Reader
+from kokoro_server.text.script import Delivery, Run
+from kokoro_server.text.traced import Traced
+from kokoro_server.voices import VoiceBook
+from tests import asr, servers
+from tests.audio_files import decode
+
+BOOK = common.ROOT / "tests" / "longform" / "books" / "fixtures" / "alice.html"
+TEXTS = common.ROOT / "benchmarks" / "data" / "listening.toml"
+PROSE_WORDS = 450  # at least, up to the end of a sentence
+SPEEDS_PARAGRAPH = 7  # of the book, after the prose
+TRIMMED_PARAGRAPHS = 2  # of the prose, each a clip of its own with and without its ends
+VOICES = ("af_heart", "am_michael", "bf_emma")
+SPEEDS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.5, 3.0, 4.0)
+WAYS = ("whole", "streamed")
+SET_PAUSES = {"comma": 0.6, "semicolon": 0.9, "sentence": 1.2, "paragraph": 2.0}
+REPEATS = 20
+SEED = 7
+MARKS = {"sentence": ".!?…", "semicolon": ";:—", "comma": ","}
+CLICKS_PER_JOIN = 3  # that are put there to be found, one at a time
+CLICK_SIZE = 0.01  # of full scale, a single sample
+PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
+NOT_TEXT = re.compile(r'<span class="pagenum">.*?</span>|<[^>]+>')
+SENTENCE_END = re.compile(r'[.!?]["”)]*(?=\s)')
+
+
+def main() -> None:
+    options = parse()
+    known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
+    results = {"benchmark": "listening"} | {part: known[part] for part in ("server", *PARTS) if part in known}
+    with Speaker(options.clips) as speaker:
+        for part in options.parts.split(","):
+            results[part] = common.show(part, PARTS[part](speaker))
+            common.write(options.out, results | speaker.facts())
+    print(f"written: {options.out}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--clips", type=Path, default=Path("build/listening"), help="a folder for the clips")
+    parser.add_argument("--out", type=Path, default=common.RESULTS / "listening.json")
+    return parser.parse_args()
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A clip, its words, and the first words of its pieces, but for the first piece."""
+
+    audio: listening.Clip
+    words: list[dict[str, Any]]
+    joins: list[int]
+
+
+class Speaker:
+    """Clips of the server, which is started when the first is wanted that the folder does not have."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = ExitStack()
+
+    def __enter__(self) -> Speaker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @cached_property
+    def url(self) -> str:
+        logs = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        environ = {"KOKORO_DEVICE": "cpu", "KOKORO_BACKEND": "onnx", "G2P_SERVICE_URL": self._g2p_url}
+        return self._open.enter_context(started.running(servers.REAL, logs / "log", **environ)).url
+
+    @cached_property
+    def _g2p_url(self) -> str:
+        logs = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
+        return self._open.enter_context(started.g2p_service(logs / "log"))
+
+    def facts(self) -> dict[str, Any]:
+        """How the server computes, if one was started."""
+        if "url" not in vars(self):
+            return {}
+        health = httpx.get(f"{self.url}/health").json()
+        pace = httpx.get(f"{self.url}/health/streaming").json()["pace"]
+        return {"server": {name: health[name] for name in ("backend", "device", "compute")} | {"pace": pace}}
+
+    def post(self, path: str, accept: str = "*/*", **fields: Any) -> bytes:
+        answer = httpx.post(f"{self.url}{path}", json=fields, headers={"Accept": accept}, timeout=600)
+        answer.raise_for_status()
+        return answer.content
+
+    def say(self, name: str, **fields: Any) -> listening.Clip:
+        """A whole clip."""
+
+        def make() -> list[listening.Clip]:
+            return [decode(self.post("/tts", format="pcm", seed=SEED, **fields), "pcm")]
+
+        return listening.once(self._folder / f"{name}.npz", make)[0]
+
+    def read(self, name: str, text: str, way: str, **fields: Any) -> Spoken:
+        """A text with the times of its words."""
+        path = self._folder / f"{name}_{way}.npz"
+        beside = path.with_suffix(".json")
+        if not beside.exists():
+            body = {"text": text, "format": "pcm", "seed": SEED, **fields}
+            pcm, words, joins = self._streamed(body) if way == "streamed" else self._whole(body)
+            listening.keep(path, [decode(pcm, "pcm")])
+            beside.write_text(json.dumps({"words": words, "joins": joins}), encoding="utf-8")
+        return Spoken(listening.kept(path)[0], **json.loads(beside.read_text(encoding="utf-8")))
+
+    def _streamed(self, body: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]], list[int]]:
+        lines = self.post("/tts/captioned", "application/x-ndjson", **body).splitlines()
+        *events, done = [json.loads(line) for line in lines]
+        if done["type"] != "done":
+            raise RuntimeError(done)
+        words, joins = list[dict[str, Any]](), list[int]()
+        for event in events:
+            if words and event["words"]:
+                joins.append(len(words))
+            words += event["words"]
+        return b"".join(base64.b64decode(event["audio"]) for event in events), words, joins
+
+    def _whole(self, body: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]], list[int]]:
+        """The answer does not show the pieces: they are cut once more here, as the server cuts them."""
+        answer = json.loads(self.post("/tts/captioned", **body))
+        ends = asyncio.run(self._piece_ends(body))
+        words = answer["words"]
+        firsts = [next(i for i, word in enumerate(words) if word["char_start"] >= end) for end in ends]
+        return base64.b64decode(answer["audio"]), words, firsts
+
+    async def _piece_ends(self, body: Mapping[str, Any]) -> list[int]:
+        """Where the pieces of a text end in it, but for the last."""
+        run = Run(Traced.of(body["text"]), Delivery("", languages.of_voice(body.get("voice", VOICES[0]))))
+        client = G2PClient(self._g2p_url, timeout=60)
+        try:
+            pieces = Reader(client, PieceSizes()).script_pieces([run], apart="sentence" in body.get("pauses", {}))
+            return [piece.end async for piece in pieces if isinstance(piece, Piece)][:-1]
+        finally:
+            await client.aclose()
+
+
+def paragraphs() -> list[str]:
+    found = PARAGRAPH.findall(BOOK.read_text(encoding="utf-8"))
+    return [html.unescape(" ".join(NOT_TEXT.sub("", one).split())) for one in found]
+
+
+def prose() -> str:
+    """The beginning of the book, up to the end of the sentence with which there are enough words."""
+    text = "\n\n".join(paragraphs())
+    beginnings = (text[: end.end()] for end in SENTENCE_END.finditer(text))
+    return next(beginning for beginning in beginnings if len(beginning.split()) >= PROSE_WORDS)
+
+
+def texts(part: str) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(TEXTS.read_text(encoding="utf-8"))[part]
+    return {name: text.strip() if isinstance(text, str) else text for name, text in found.items()}
+
+
+def word_errors(text: str, audio: listening.Clip) -> dict[str, Any]:
+    heard = asr.transcribe(audio, SAMPLE_RATE)
+    errors, words = asr.word_errors(text, heard), len(asr._words(text))
+    return {"words": words, "word_errors": errors, "word_error_rate": round(errors / words, 4), "heard": heard}
+
+
+def prose_part(speaker: Speaker) -> dict[str, Any]:
+    """What is understood, clicks, and levels on either side of pauses, in clips and in streams."""
+    text = prose()
+    spoken = {(voice, way): speaker.read(f"prose_{voice}", text, way, voice=voice) for voice in VOICES for way in WAYS}
+    found: dict[str, Any] = {"text": text, "words": len(text.split()), "voices": {}}
+    for (voice, way), one in spoken.items():
+        row = word_errors(text, one.audio) | {
+            "seconds": round(len(one.audio) / SAMPLE_RATE, 2),
+            "pieces": len(one.joins) + 1,
+            "clicks": click_figures(one),
+            "level_steps_db": step_figures(text, one),
+        }
+        found["voices"].setdefault(voice, {})[way] = common.show(f"{voice} {way}", row)
+    return found
+
+
+def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
+    """Clips against streams, and clips with the model's own ends against trimmed ones."""
+    text, found = prose(), defaultdict[str, dict[str, Any]](dict)
+    for voice in VOICES:
+        for way in WAYS:
+            found[voice][way] = listening.dnsmos(speaker.read(f"prose_{voice}", text, way, voice=voice).audio)
+        for trim in (True, False):
+            clips = [
+                speaker.say(f"trim_{voice}_{number}_{trim}", text=paragraph, voice=voice, trim=trim)
+                for number, paragraph in enumerate(paragraphs()[:TRIMMED_PARAGRAPHS])
+            ]
+            found[voice][f"paragraphs, trim {str(trim).lower()}"] = mean([listening.dnsmos(clip) for clip in clips])
+        common.show(voice, found[voice])
+    return dict(found)
+
+
+def mean(figures: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    known = [each for each in figures if each]
+    return {name: round(statistics.fmean(each[name] for each in known), 3) for name in known[0]} if known else None
+
+
+def click_figures(spoken: Spoken) -> dict[str, Any]:
+    """Clicks at joins and elsewhere; and how many of those are found that are put into joins to be found."""
+    found, joins = listening.clicks(spoken.audio), join_places(spoken)
+    near = [place for place in found if any(begin <= place <= end for begin, end in joins)]
+    steps = [float(np.abs(np.diff(spoken.audio[begin:end])).max()) for begin, end in joins]
+    return {
+        "at_joins": len(near),
+        "elsewhere": len(found) - len(near),
+        "largest_step_at_joins": round(max(steps, default=0.0), 5),
+        "inserted": CLICKS_PER_JOIN * len(joins),
+        "inserted_and_found": found_clicks(spoken.audio, joins),
+    }
+
+
+def join_places(spoken: Spoken) -> list[tuple[int, int]]:
+    """The samples of the silences in which pieces meet."""
+    quiet, words = listening.silences(spoken.audio), spoken.words
+    found = [listening.silence_near(quiet, words[i - 1]["end"], words[i]["start"]) for i in spoken.joins]
+    return [silence for silence in found if silence]
+
+
+def found_clicks(audio: listening.Clip, joins: Sequence[tuple[int, int]]) -> int:
+    random, found = np.random.default_rng(SEED), 0
+    for begin, end in CLICKS_PER_JOIN * list(joins):
+        place = int(random.integers(begin, end))
+        first = max(0, place - SAMPLE_RATE // 2)
+        marred = audio[first : place + SAMPLE_RATE // 2].copy()
+        marred[place - first] += np.float32(CLICK_SIZE)
+        found += any(abs(first + click - place) <= 2 * listening.CLICK_BLOCK for click in listening.clicks(marred))
+    return found
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Between two words with a mark between them: the silence that is heard there."""
+
+    mark: str  # as a request's `pauses` has it
+    joined: bool  # of two pieces
+    silence: tuple[int, int]
+
+    @property
+    def seconds(self) -> float:
+        return (self.silence[1] - self.silence[0]) / SAMPLE_RATE
+
+
+def boundaries(text: str, spoken: Spoken) -> Iterator[Boundary]:
+    quiet, joins = listening.silences(spoken.audio), set(spoken.joins)
+    for place, (one, other) in enumerate(pairwise(spoken.words), 1):
+        mark = mark_in(text[one["char_end"] : other["char_start"]])
+        silence = mark and listening.silence_near(quiet, one["end"], other["start"])
+        if mark and silence:
+            yield Boundary(mark, place in joins, silence)
+
+
+def mark_in(between: str) -> str | None:
+    if "\n\n" in between:
+        return "paragraph"
+    return next((name for name, marks in MARKS.items() if any(mark in between for mark in marks)), None)
+
+
+def step_figures(text: str, spoken: Spoken) -> dict[str, Any]:
+    """How much louder or softer speech goes on after a pause, at joins and inside pieces: medians of the size."""
+    steps = defaultdict[str, list[float]](list)
+    for one in boundaries(text, spoken):
+        steps[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(
+            abs(listening.level_step(spoken.audio, one.silence))
+        )
+    return {name: spread(found, 2) for name, found in sorted(steps.items())}
+
+
+def pauses_part(speaker: Speaker) -> dict[str, Any]:
+    """Silences that are heard at marks, against those that are promised for joins; and what `pauses` changes."""
+    heard: dict[str, Any] = {}
+    for way in WAYS:
+        seconds = defaultdict[str, list[float]](list)
+        for voice in VOICES:
+            text = prose()
+            for one in boundaries(text, speaker.read(f"prose_{voice}", text, way, voice=voice)):
+                seconds[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(one.seconds)
+        heard[way] = {name: spread(found, 3) for name, found in sorted(seconds.items())}
+    asked: dict[str, Any] = {}
+    for name, text in texts("pauses").items():
+        for way in WAYS:
+            for label, fields in (("usual", {}), ("set", {"pauses": SET_PAUSES})):
+                spoken, seconds = speaker.read(f"pauses_{name}_{label}", text, way, **fields), defaultdict(list)
+                for one in boundaries(text, spoken):
+                    seconds[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(round(one.seconds, 3))
+                asked[f"{name}, {way}, {label}"] = dict(sorted(seconds.items()))
+    return {"promised_s": asdict(NATURAL_PAUSES), "heard_s": heard, "asked_for_s": SET_PAUSES, "texts": asked}
+
+
+def spread(values: Sequence[float], digits: int) -> dict[str, float]:
+    return {
+        "count": len(values),
+        "median": round(statistics.median(values), digits),
+        "least": round(min(values), digits),
+        "most": round(max(values), digits),
+    }
+
+
+def formats_part(speaker: Speaker) -> dict[str, Any]:
+    """By how many ms each format is later than wav, and longer."""
+    text, found = texts("repeat")["text"], dict[str, Any]()
+    for way, path in (("whole", "/tts"), ("streamed", "/tts/stream")):
+        files = {name: decode(speaker.post(path, text=text, seed=SEED, format=name), name) for name in FORMATS}
+        found[way] = {name: against(clip, files["wav"]) for name, clip in files.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "book.txt"
+        source.write_text(text, encoding="utf-8")
+        books = {name: decode(book(source, name, speaker.url), name) for name in ("flac", "m4b", "mp3", "opus")}
+    found["book, against flac"] = {name: against(clip, books["flac"]) for name, clip in books.items()}
+    return found
+
+
+def book(source: Path, format: str, url: str) -> bytes:
+    target = source.with_name(f"aloud.{format}")
+    words = ("-m", "kokoro_server", "say", str(source), "-o", str(target), "--url", url)
+    subprocess.run([sys.executable, *words], cwd=common.ROOT, check=True, capture_output=True)
+    return target.read_bytes()
+
+
+def against(clip: listening.Clip, wav: listening.Clip) -> dict[str, float]:
+    late, longer = listening.lateness(clip, wav), len(clip) - len(wav)
+    return {"late_ms": round(1000 * late / SAMPLE_RATE, 2), "longer_ms": round(1000 * longer / SAMPLE_RATE, 2)}
+
+
+def levels_part(speaker: Speaker) -> dict[str, Any]:
+    """The loudness of every voice, as it is and evened."""
+    _, folder = common.find(None, None)
+    said, found = texts("levels"), dict[str, Any]()
+    for voice in VoiceBook(folder).built_in():
+        row = {}
+        for kind in ("own", "even"):
+            clip = speaker.say(f"level_{voice}_{kind}", text=said[voice[0]], voice=voice, level=kind)
+            row[kind] = {"lufs": round(levels.loudness([clip]), 2), "true_peak_db": round(levels.peak([clip]), 2)}
+        found[voice] = common.show(voice, row)
+    return {
+        kind: levels.spread([row[kind]["lufs"] for row in found.values()])
+        | {"true_peak_db": max(row[kind]["true_peak_db"] for row in found.values())}
+        for kind in ("own", "even")
+    } | {"voices": found}
+
+
+def speeds_part(speaker: Speaker) -> dict[str, Any]:
+    """What is understood at other speeds, and how fast they are in proportion to speed 1."""
+    text, found = paragraphs()[SPEEDS_PARAGRAPH], dict[str, Any]()
+    for voice in VOICES[:2]:
+        clips = {
+            speed: speaker.say(f"speed_{voice}_{speed:g}", text=text, voice=voice, speed=speed) for speed in SPEEDS
+        }
+        for speed, clip in clips.items():
+            rate = spoken_samples(clips[1.0]) / spoken_samples(clip)
+            row = word_errors(text, clip) | {"rate": round(rate, 3)}
+            found.setdefault(voice, {})[f"{speed:g}"] = common.show(f"{voice} {speed:g}", row)
+    return {"text": text, "voices": found}
+
+
+def repeat_part(speaker: Speaker) -> dict[str, Any]:
+    """One stream with a seed, asked for again and again beside more and less work of other kinds."""
+    said, runs = texts("repeat"), list[dict[str, Any]]()
+    fields = {"text": said["text"], "voice": VOICES[0], "seed": SEED, "format": "pcm"}
+    for turn in range(REPEATS):
+        with beside(speaker, said["beside"], turn) as others:
+            pcm = speaker.post("/tts/stream", **fields)
+        runs.append({"others": others, "sha256": hashlib.sha256(pcm).hexdigest(), "bytes": len(pcm)})
+        common.show(f"{turn + 1}", runs[-1])
+    captioned, _, _ = speaker._streamed(fields)
+    return {
+        "streams": len(runs),
+        "hashes": len({run["sha256"] for run in runs}),
+        "the_same_with_word_times": hashlib.sha256(captioned).hexdigest() == runs[0]["sha256"],
+        "runs": runs,
+    }
+
+
+@contextmanager
+def beside(speaker: Speaker, said: Sequence[str], turn: int) -> Iterator[list[str]]:
+    """None to three clients that ask for clips, streams or bulk work until the stream has ended."""
+    stop, url = threading.Event(), speaker.url
+    kinds: list[tuple[str, dict[str, str]]] = [("/tts", {}), ("/tts/stream", {}), ("/tts", {"X-Priority": "bulk"})]
+    chosen = [(turn + i) % len(kinds) for i in range(turn % 4)]
+
+    def ask(number: int, path: str, headers: dict[str, str]) -> None:
+        asked = turn + number
+        while not stop.is_set():
+            body = {"text": said[asked % len(said)], "seed": asked}
+            httpx.post(f"{url}{path}", json=body, headers=headers, timeout=600)
+            asked += 1
+
+    threads = [threading.Thread(target=ask, args=(number, *kinds[kind])) for number, kind in enumerate(chosen)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield [" ".join((kinds[kind][0], *kinds[kind][1].values())) for kind in chosen]
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+PARTS: dict[str, Callable[[Speaker], dict[str, Any]]] = {
+    "prose": prose_part,
+    "pauses": pauses_part,
+    "speeds": speeds_part,
+    "levels": levels_part,
+    "formats": formats_part,
+    "repeat": repeat_part,
+    "dnsmos": dnsmos_part,
+}
+
+
+if __name__ == "__main__":
+    main()
