@@ -35,7 +35,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks import common, levels, listening
+from benchmarks import common, corpus, levels, listening
 from benchmarks.serving import started
 from benchmarks.speed_bench import spoken_samples
 from kokoro_server import languages
@@ -61,6 +61,7 @@ SPEEDS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.5, 3.0, 4.0)
 WAYS = ("whole", "streamed")
 SET_PAUSES = {"comma": 0.6, "semicolon": 0.9, "sentence": 1.2, "paragraph": 2.0}
 REPEATS = 20
+SENTENCES = 12  # that are compared with a server of before
 SEED = 7
 MARKS = {"sentence": ".!?…", "semicolon": ";:—", "comma": ","}
 CLICKS_PER_JOIN = 3  # that are put there to be found, one at a time
@@ -74,7 +75,7 @@ def main() -> None:
     options = parse()
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
     results = {"benchmark": "listening"} | {part: known[part] for part in ("server", *PARTS) if part in known}
-    with Speaker(options.clips) as speaker:
+    with Speaker(options.clips, options.before) as speaker:
         for part in options.parts.split(","):
             results[part] = common.show(part, PARTS[part](speaker))
             common.write(options.out, results | speaker.facts())
@@ -84,6 +85,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--before", help="the URL of a server of before clips were trimmed, for the part unchanged")
     parser.add_argument("--clips", type=Path, default=Path("build/listening"), help="a folder for the clips")
     parser.add_argument("--out", type=Path, default=common.RESULTS / "listening.json")
     return parser.parse_args()
@@ -101,7 +103,8 @@ class Spoken:
 class Speaker:
     """Clips of the server, which is started when the first is wanted that the folder does not have."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: str | None = None) -> None:
+        self.before = before
         self._folder = folder
         self._open = ExitStack()
 
@@ -131,9 +134,7 @@ class Speaker:
         return {"server": {name: health[name] for name in ("backend", "device", "compute")} | {"pace": pace}}
 
     def post(self, path: str, accept: str = "*/*", **fields: Any) -> bytes:
-        answer = httpx.post(f"{self.url}{path}", json=fields, headers={"Accept": accept}, timeout=600)
-        answer.raise_for_status()
-        return answer.content
+        return post(f"{self.url}{path}", accept, **fields)
 
     def say(self, name: str, **fields: Any) -> listening.Clip:
         """A whole clip."""
@@ -185,6 +186,12 @@ class Speaker:
             await client.aclose()
 
 
+def post(url: str, accept: str = "*/*", **fields: Any) -> bytes:
+    answer = httpx.post(url, json=fields, headers={"Accept": accept}, timeout=600)
+    answer.raise_for_status()
+    return answer.content
+
+
 def paragraphs() -> list[str]:
     found = PARAGRAPH.findall(BOOK.read_text(encoding="utf-8"))
     return [html.unescape(" ".join(NOT_TEXT.sub("", one).split())) for one in found]
@@ -213,15 +220,19 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
     text = prose()
     spoken = {(voice, way): speaker.read(f"prose_{voice}", text, way, voice=voice) for voice in VOICES for way in WAYS}
     found: dict[str, Any] = {"text": text, "words": len(text.split()), "voices": {}}
+    steps = {way: defaultdict[str, list[float]](list) for way in WAYS}
     for (voice, way), one in spoken.items():
+        own = level_steps(text, one)
+        for name, sizes in own.items():
+            steps[way][name] += sizes
         row = word_errors(text, one.audio) | {
             "seconds": round(len(one.audio) / SAMPLE_RATE, 2),
             "pieces": len(one.joins) + 1,
             "clicks": click_figures(one),
-            "level_steps_db": step_figures(text, one),
+            "level_steps_db": spreads(own, 2),
         }
         found["voices"].setdefault(voice, {})[way] = common.show(f"{voice} {way}", row)
-    return found
+    return found | {"level_steps_db": {way: spreads(sizes, 2) for way, sizes in steps.items()}}
 
 
 def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
@@ -286,6 +297,10 @@ class Boundary:
     silence: tuple[int, int]
 
     @property
+    def kind(self) -> str:
+        return f"{self.mark}, {'join' if self.joined else 'inside'}"
+
+    @property
     def seconds(self) -> float:
         return (self.silence[1] - self.silence[0]) / SAMPLE_RATE
 
@@ -305,35 +320,42 @@ def mark_in(between: str) -> str | None:
     return next((name for name, marks in MARKS.items() if any(mark in between for mark in marks)), None)
 
 
-def step_figures(text: str, spoken: Spoken) -> dict[str, Any]:
-    """How much louder or softer speech goes on after a pause, at joins and inside pieces: medians of the size."""
-    steps = defaultdict[str, list[float]](list)
+def level_steps(text: str, spoken: Spoken) -> dict[str, list[float]]:
+    """How many dB louder or softer speech goes on after each pause."""
+    found = defaultdict[str, list[float]](list)
     for one in boundaries(text, spoken):
-        steps[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(
-            abs(listening.level_step(spoken.audio, one.silence))
-        )
-    return {name: spread(found, 2) for name, found in sorted(steps.items())}
+        found[one.kind].append(abs(listening.level_step(spoken.audio, one.silence)))
+    return found
+
+
+def pauses_heard(text: str, spoken: Spoken) -> dict[str, list[float]]:
+    """Seconds."""
+    found = defaultdict[str, list[float]](list)
+    for one in boundaries(text, spoken):
+        found[one.kind].append(one.seconds)
+    return found
 
 
 def pauses_part(speaker: Speaker) -> dict[str, Any]:
     """Silences that are heard at marks, against those that are promised for joins; and what `pauses` changes."""
-    heard: dict[str, Any] = {}
+    text, heard, asked = prose(), dict[str, Any](), dict[str, Any]()
     for way in WAYS:
-        seconds = defaultdict[str, list[float]](list)
+        together = defaultdict[str, list[float]](list)
         for voice in VOICES:
-            text = prose()
-            for one in boundaries(text, speaker.read(f"prose_{voice}", text, way, voice=voice)):
-                seconds[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(one.seconds)
-        heard[way] = {name: spread(found, 3) for name, found in sorted(seconds.items())}
-    asked: dict[str, Any] = {}
+            spoken = speaker.read(f"prose_{voice}", text, way, voice=voice)
+            for kind, seconds in pauses_heard(text, spoken).items():
+                together[kind] += seconds
+        heard[way] = spreads(together, 3)
     for name, text in texts("pauses").items():
         for way in WAYS:
             for label, fields in (("usual", {}), ("set", {"pauses": SET_PAUSES})):
-                spoken, seconds = speaker.read(f"pauses_{name}_{label}", text, way, **fields), defaultdict(list)
-                for one in boundaries(text, spoken):
-                    seconds[f"{one.mark}, {'join' if one.joined else 'inside'}"].append(round(one.seconds, 3))
-                asked[f"{name}, {way}, {label}"] = dict(sorted(seconds.items()))
+                spoken = speaker.read(f"pauses_{name}_{label}", text, way, **fields)
+                asked[f"{name}, {way}, {label}"] = spreads(pauses_heard(text, spoken), 3)
     return {"promised_s": asdict(NATURAL_PAUSES), "heard_s": heard, "asked_for_s": SET_PAUSES, "texts": asked}
+
+
+def spreads(values: Mapping[str, Sequence[float]], digits: int) -> dict[str, Any]:
+    return {name: spread(found, digits) for name, found in sorted(values.items())}
 
 
 def spread(values: Sequence[float], digits: int) -> dict[str, float]:
@@ -445,6 +467,18 @@ def beside(speaker: Speaker, said: Sequence[str], turn: int) -> Iterator[list[st
             thread.join()
 
 
+def unchanged_part(speaker: Speaker) -> dict[str, Any]:
+    """How many sentences with `trim: false` have the bytes that a server of before has."""
+    if speaker.before is None:
+        return {"sentences": 0}
+    same = list[bool]()
+    for index, sentence in enumerate(corpus.sentences()[:SENTENCES]):
+        fields = {"text": sentence["text"], "voice": VOICES[index % len(VOICES)], "seed": index, "format": "pcm"}
+        same.append(speaker.post("/tts", trim=False, **fields) == post(f"{speaker.before}/tts", **fields))
+        common.show(sentence["text"], same[-1])
+    return {"sentences": len(same), "the_same_bytes": sum(same)}
+
+
 PARTS: dict[str, Callable[[Speaker], dict[str, Any]]] = {
     "prose": prose_part,
     "pauses": pauses_part,
@@ -453,6 +487,7 @@ PARTS: dict[str, Callable[[Speaker], dict[str, Any]]] = {
     "formats": formats_part,
     "repeat": repeat_part,
     "dnsmos": dnsmos_part,
+    "unchanged": unchanged_part,
 }
 
 

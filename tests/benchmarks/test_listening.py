@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import listening, listening_bench
+from benchmarks import listening, listening_bench, listening_tables
 from benchmarks.listening_bench import Spoken
 from kokoro_server.engine.protocol import SAMPLE_RATE
 
@@ -110,3 +110,37 @@ def test_the_prose_is_whole_sentences_of_the_book() -> None:
     assert "<" not in text
     assert "Pg" not in text
     assert listening_bench.paragraphs()[listening_bench.SPEEDS_PARAGRAPH] not in text
+
+
+def test_parts_that_were_measured_have_tables() -> None:
+    machine = {"machine": {"cpu": "Neoverse-N1", "cores": 2}, "server": {"pace": {"real_time_factor": 0.35}}}
+    row = {"words": 66, "word_errors": 2, "word_error_rate": 0.0303, "rate": 1.996}
+    formats = {
+        "whole": {"wav": {"late_ms": 0.0, "longer_ms": 0.0}},
+        "streamed": {"mp3": {"late_ms": 1.5, "longer_ms": 48}},
+    }
+    results = machine | {"speeds": {"voices": {"af_heart": {"2": row}}}, "formats": formats}
+    page = listening_tables.listening(results, "[json](listening.json)")
+    assert "Neoverse-N1, 2 cores; streams cut for a real-time factor of 0.35" in page
+    assert "| 2 | 3.0 %, 2.00 | [json](listening.json) |" in page
+    assert "| mp3 |  | 1.5, 48 | [json](listening.json) |" in page
+    assert "LUFS" not in page
+
+
+def test_figures_of_joins_and_of_places_inside_pieces_stand_side_by_side() -> None:
+    one = {"count": 3, "median": 0.31, "least": 0.3, "most": 0.35}
+    texts = {
+        f"{name}, {way}, {label}": {"sentence, join": one}
+        for name in ("short", "long")
+        for way in listening_tables.WAYS
+        for label in ("usual", "set")
+    }
+    found = {
+        "promised_s": {"comma": 0.3, "semicolon": 0.48, "sentence": 0.4, "paragraph": 0.75},
+        "heard_s": {"whole": {"comma, inside": one}, "streamed": {"comma, join": one}},
+        "asked_for_s": listening_bench.SET_PAUSES,
+        "texts": texts,
+    }
+    page = listening_tables.pauses(found, "x")
+    assert "| comma | 0.30 |  | 0.31, 0.35 (3) | 0.31, 0.35 (3) |  | x |" in page
+    assert "| end of a sentence | 1.20 | 0.31, 0.31 | 0.31, 0.31 | 0.31, 0.31 | 0.31, 0.31 | x |" in page
