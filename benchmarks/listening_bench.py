@@ -11,23 +11,17 @@ project's: install it with librosa into a folder of its own and name that in PYT
 from __future__ import annotations
 
 import argparse
-import asyncio
-import base64
 import hashlib
-import html
 import json
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,39 +30,26 @@ import httpx
 import numpy as np
 
 from benchmarks import common, corpus, levels, listening
-from benchmarks.serving import started
+from benchmarks.serving.speaker import SEED, VOICE, Speaker, Spoken, paragraphs, post, prose, texts
 from benchmarks.speed_bench import spoken_samples
-from kokoro_server import languages
 from kokoro_server.audio.formats import FORMATS
 from kokoro_server.engine.protocol import SAMPLE_RATE
-from kokoro_server.g2p.client import G2PClient
 from kokoro_server.text.pauses import NATURAL_PAUSES
-from kokoro_server.text.pieces import Piece, PieceSizes
-from kokoro_server.text.reader import Reader
-from kokoro_server.text.script import Delivery, Run
-from kokoro_server.text.traced import Traced
 from kokoro_server.voices import VoiceBook
-from tests import asr, servers
+from tests import asr
 from tests.audio_files import decode
 
-BOOK = common.ROOT / "tests" / "longform" / "books" / "fixtures" / "alice.html"
-TEXTS = common.ROOT / "benchmarks" / "data" / "listening.toml"
-PROSE_WORDS = 450  # at least, up to the end of a sentence
 SPEEDS_PARAGRAPH = 7  # of the book, after the prose
 TRIMMED_PARAGRAPHS = 2  # of the prose, each a clip of its own with and without its ends
-VOICES = ("af_heart", "am_michael", "bf_emma")
+VOICES = (VOICE, "am_michael", "bf_emma")
 SPEEDS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 2.5, 3.0, 4.0)
 WAYS = ("whole", "streamed")
 SET_PAUSES = {"comma": 0.6, "semicolon": 0.9, "sentence": 1.2, "paragraph": 2.0}
 REPEATS = 20
 SENTENCES = 12  # that are compared with a server of before
-SEED = 7
 MARKS = {"sentence": ".!?…", "semicolon": ";:—", "comma": ","}
 CLICKS_PER_JOIN = 3  # that are put there to be found, one at a time
 CLICK_SIZE = 0.01  # of full scale, a single sample
-PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
-NOT_TEXT = re.compile(r'<span class="pagenum">.*?</span>|<[^>]+>')
-SENTENCE_END = re.compile(r'[.!?]["”)]*(?=\s)')
 
 
 def main() -> None:
@@ -91,126 +72,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@dataclass(frozen=True)
-class Spoken:
-    """A clip, its words, and the first words of its pieces, but for the first piece."""
-
-    audio: listening.Clip
-    words: list[dict[str, Any]]
-    joins: list[int]
-
-
-class Speaker:
-    """Clips of the server, which is started when the first is wanted that the folder does not have."""
-
-    def __init__(self, folder: Path, before: str | None = None) -> None:
-        self.before = before
-        self._folder = folder
-        self._open = ExitStack()
-
-    def __enter__(self) -> Speaker:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @cached_property
-    def url(self) -> str:
-        logs = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
-        environ = {"KOKORO_DEVICE": "cpu", "KOKORO_BACKEND": "onnx", "G2P_SERVICE_URL": self._g2p_url}
-        return self._open.enter_context(started.running(servers.REAL, logs / "log", **environ)).url
-
-    @cached_property
-    def _g2p_url(self) -> str:
-        logs = Path(self._open.enter_context(tempfile.TemporaryDirectory()))
-        return self._open.enter_context(started.g2p_service(logs / "log"))
-
-    def facts(self) -> dict[str, Any]:
-        """How the server computes, if one was started."""
-        if "url" not in vars(self):
-            return {}
-        health = httpx.get(f"{self.url}/health").json()
-        pace = httpx.get(f"{self.url}/health/streaming").json()["pace"]
-        return {"server": {name: health[name] for name in ("backend", "device", "compute")} | {"pace": pace}}
-
-    def post(self, path: str, accept: str = "*/*", **fields: Any) -> bytes:
-        return post(f"{self.url}{path}", accept, **fields)
-
-    def say(self, name: str, **fields: Any) -> listening.Clip:
-        """A whole clip."""
-
-        def make() -> list[listening.Clip]:
-            return [decode(self.post("/tts", format="pcm", seed=SEED, **fields), "pcm")]
-
-        return listening.once(self._folder / f"{name}.npz", make)[0]
-
-    def read(self, name: str, text: str, way: str, **fields: Any) -> Spoken:
-        """A text with the times of its words."""
-        path = self._folder / f"{name}_{way}.npz"
-        beside = path.with_suffix(".json")
-        if not beside.exists():
-            body = {"text": text, "format": "pcm", "seed": SEED, **fields}
-            pcm, words, joins = self._streamed(body) if way == "streamed" else self._whole(body)
-            listening.keep(path, [decode(pcm, "pcm")])
-            beside.write_text(json.dumps({"words": words, "joins": joins}), encoding="utf-8")
-        return Spoken(listening.kept(path)[0], **json.loads(beside.read_text(encoding="utf-8")))
-
-    def _streamed(self, body: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]], list[int]]:
-        lines = self.post("/tts/captioned", "application/x-ndjson", **body).splitlines()
-        *events, done = [json.loads(line) for line in lines]
-        if done["type"] != "done":
-            raise RuntimeError(done)
-        words, joins = list[dict[str, Any]](), list[int]()
-        for event in events:
-            if words and event["words"]:
-                joins.append(len(words))
-            words += event["words"]
-        return b"".join(base64.b64decode(event["audio"]) for event in events), words, joins
-
-    def _whole(self, body: Mapping[str, Any]) -> tuple[bytes, list[dict[str, Any]], list[int]]:
-        """The answer does not show the pieces: they are cut once more here, as the server cuts them."""
-        answer = json.loads(self.post("/tts/captioned", **body))
-        ends = asyncio.run(self._piece_ends(body))
-        words = answer["words"]
-        firsts = [next(i for i, word in enumerate(words) if word["char_start"] >= end) for end in ends]
-        return base64.b64decode(answer["audio"]), words, firsts
-
-    async def _piece_ends(self, body: Mapping[str, Any]) -> list[int]:
-        """Where the pieces of a text end in it, but for the last."""
-        run = Run(Traced.of(body["text"]), Delivery("", languages.of_voice(body.get("voice", VOICES[0]))))
-        client = G2PClient(self._g2p_url, timeout=60)
-        try:
-            pieces = Reader(client, PieceSizes()).script_pieces([run], apart="sentence" in body.get("pauses", {}))
-            return [piece.end async for piece in pieces if isinstance(piece, Piece)][:-1]
-        finally:
-            await client.aclose()
-
-
-def post(url: str, accept: str = "*/*", **fields: Any) -> bytes:
-    answer = httpx.post(url, json=fields, headers={"Accept": accept}, timeout=600)
-    answer.raise_for_status()
-    return answer.content
-
-
-def paragraphs() -> list[str]:
-    found = PARAGRAPH.findall(BOOK.read_text(encoding="utf-8"))
-    return [html.unescape(" ".join(NOT_TEXT.sub("", one).split())) for one in found]
-
-
-def prose() -> str:
-    """The beginning of the book, up to the end of the sentence with which there are enough words."""
-    text = "\n\n".join(paragraphs())
-    beginnings = (text[: end.end()] for end in SENTENCE_END.finditer(text))
-    return next(beginning for beginning in beginnings if len(beginning.split()) >= PROSE_WORDS)
-
-
-def texts(part: str) -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads(TEXTS.read_text(encoding="utf-8"))[part]
-    return {name: text.strip() if isinstance(text, str) else text for name, text in found.items()}
-
-
-def word_errors(text: str, audio: listening.Clip) -> dict[str, Any]:
-    heard = asr.transcribe(audio, SAMPLE_RATE)
+def word_errors(text: str, heard: str) -> dict[str, Any]:
     errors, words = asr.word_errors(text, heard), len(asr._words(text))
     return {"words": words, "word_errors": errors, "word_error_rate": round(errors / words, 4), "heard": heard}
 
@@ -225,7 +87,7 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
         own = level_steps(text, one)
         for name, sizes in own.items():
             steps[way][name] += sizes
-        row = word_errors(text, one.audio) | {
+        row = word_errors(text, speaker.hear(f"prose_{voice}_{way}")) | {
             "seconds": round(len(one.audio) / SAMPLE_RATE, 2),
             "pieces": len(one.joins) + 1,
             "clicks": click_figures(one),
@@ -419,7 +281,8 @@ def speeds_part(speaker: Speaker) -> dict[str, Any]:
         }
         for speed, clip in clips.items():
             rate = spoken_samples(clips[1.0]) / spoken_samples(clip)
-            row = word_errors(text, clip) | {"rate": round(rate, 3)}
+            heard = speaker.hear(f"speed_{voice}_{speed:g}")
+            row = word_errors(text, heard) | {"rate": round(rate, 3)}
             found.setdefault(voice, {})[f"{speed:g}"] = common.show(f"{voice} {speed:g}", row)
     return {"text": text, "voices": found}
 
@@ -433,7 +296,7 @@ def repeat_part(speaker: Speaker) -> dict[str, Any]:
             pcm = speaker.post("/tts/stream", **fields)
         runs.append({"others": others, "sha256": hashlib.sha256(pcm).hexdigest(), "bytes": len(pcm)})
         common.show(f"{turn + 1}", runs[-1])
-    captioned, _, _ = speaker._streamed(fields)
+    captioned, _, _ = speaker.streamed(fields)
     return {
         "streams": len(runs),
         "hashes": len({run["sha256"] for run in runs}),

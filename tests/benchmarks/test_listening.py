@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks import listening, listening_bench, listening_tables
-from benchmarks.listening_bench import Spoken
+from benchmarks.serving import speaker
+from benchmarks.serving.speaker import Spoken
 from kokoro_server.engine.protocol import SAMPLE_RATE
 
 WORDS = "One, two; three. Four"
@@ -103,13 +104,13 @@ def test_the_detector_shows_that_it_would_have_found_a_click() -> None:
 
 
 def test_the_prose_is_whole_sentences_of_the_book() -> None:
-    text = listening_bench.prose()
-    assert listening_bench.PROSE_WORDS <= len(text.split()) < listening_bench.PROSE_WORDS + 40
+    text = speaker.prose()
+    assert speaker.PROSE_WORDS <= len(text.split()) < speaker.PROSE_WORDS + 40
     assert text.startswith("Alice was beginning")
     assert text.endswith('"')
     assert "<" not in text
     assert "Pg" not in text
-    assert listening_bench.paragraphs()[listening_bench.SPEEDS_PARAGRAPH] not in text
+    assert speaker.paragraphs()[listening_bench.SPEEDS_PARAGRAPH] not in text
 
 
 def test_parts_that_were_measured_have_tables() -> None:
