@@ -336,7 +336,12 @@ def unchanged_part(speaker: Speaker) -> dict[str, Any]:
         return {"sentences": 0}
     same = list[bool]()
     for index, sentence in enumerate(corpus.sentences()[:SENTENCES]):
-        fields = {"text": sentence["text"], "voice": VOICES[index % len(VOICES)], "seed": index, "format": "pcm"}
+        fields: dict[str, Any] = {
+            "text": sentence["text"],
+            "voice": VOICES[index % len(VOICES)],
+            "seed": index,
+            "format": "pcm",
+        }
         same.append(speaker.post("/tts", trim=False, **fields) == post(f"{speaker.before}/tts", **fields))
         common.show(sentence["text"], same[-1])
     return {"sentences": len(same), "the_same_bytes": sum(same)}
