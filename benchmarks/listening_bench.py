@@ -56,7 +56,7 @@ def main() -> None:
     options = parse()
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
     results = {"benchmark": "listening"} | {part: known[part] for part in ("server", *PARTS) if part in known}
-    with Speaker(options.clips, options.before) as speaker:
+    with Speaker(options.clips, options.voices.split(","), options.before) as speaker:
         for part in options.parts.split(","):
             results[part] = common.show(part, PARTS[part](speaker))
             common.write(options.out, results | speaker.facts())
@@ -66,6 +66,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--voices", default=",".join(VOICES), help="of the prose; the first two, of the speeds")
     parser.add_argument("--before", help="the URL of a server of before clips were trimmed, for the part unchanged")
     parser.add_argument("--clips", type=Path, default=Path("build/listening"), help="a folder for the clips")
     parser.add_argument("--out", type=Path, default=common.RESULTS / "listening.json")
@@ -80,7 +81,9 @@ def word_errors(text: str, heard: str) -> dict[str, Any]:
 def prose_part(speaker: Speaker) -> dict[str, Any]:
     """What is understood, clicks, and levels on either side of pauses, in clips and in streams."""
     text = prose()
-    spoken = {(voice, way): speaker.read(f"prose_{voice}", text, way, voice=voice) for voice in VOICES for way in WAYS}
+    spoken = {
+        (voice, way): speaker.read(f"prose_{voice}", text, way, voice=voice) for voice in speaker.voices for way in WAYS
+    }
     found: dict[str, Any] = {"text": text, "words": len(text.split()), "voices": {}}
     steps = {way: defaultdict[str, list[float]](list) for way in WAYS}
     for (voice, way), one in spoken.items():
@@ -100,7 +103,7 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
 def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
     """Clips against streams, and clips with the model's own ends against trimmed ones."""
     text, found = prose(), defaultdict[str, dict[str, Any]](dict)
-    for voice in VOICES:
+    for voice in speaker.voices:
         for way in WAYS:
             found[voice][way] = listening.dnsmos(speaker.read(f"prose_{voice}", text, way, voice=voice).audio)
         for trim in (True, False):
@@ -203,7 +206,7 @@ def pauses_part(speaker: Speaker) -> dict[str, Any]:
     text, heard, asked = prose(), dict[str, Any](), dict[str, Any]()
     for way in WAYS:
         together = defaultdict[str, list[float]](list)
-        for voice in VOICES:
+        for voice in speaker.voices:
             spoken = speaker.read(f"prose_{voice}", text, way, voice=voice)
             for kind, seconds in pauses_heard(text, spoken).items():
                 together[kind] += seconds
@@ -275,7 +278,7 @@ def levels_part(speaker: Speaker) -> dict[str, Any]:
 def speeds_part(speaker: Speaker) -> dict[str, Any]:
     """What is understood at other speeds, and how fast they are in proportion to speed 1."""
     text, found = paragraphs()[SPEEDS_PARAGRAPH], dict[str, Any]()
-    for voice in VOICES[:2]:
+    for voice in speaker.voices[:2]:
         clips = {
             speed: speaker.say(f"speed_{voice}_{speed:g}", text=text, voice=voice, speed=speed) for speed in SPEEDS
         }
@@ -290,7 +293,7 @@ def speeds_part(speaker: Speaker) -> dict[str, Any]:
 def repeat_part(speaker: Speaker) -> dict[str, Any]:
     """One stream with a seed, asked for again and again beside more and less work of other kinds."""
     said, runs = texts("repeat"), list[dict[str, Any]]()
-    fields = {"text": said["text"], "voice": VOICES[0], "seed": SEED, "format": "pcm"}
+    fields = {"text": said["text"], "voice": VOICE, "seed": SEED, "format": "pcm"}
     for turn in range(REPEATS):
         with beside(speaker, said["beside"], turn) as others:
             pcm = speaker.post("/tts/stream", **fields)

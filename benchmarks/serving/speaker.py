@@ -9,7 +9,7 @@ import json
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,8 +51,9 @@ class Spoken:
 class Speaker:
     """Clips of the server, which is started when the first is wanted that the folder does not have."""
 
-    def __init__(self, folder: Path, before: str | None = None) -> None:
-        self.before = before
+    def __init__(self, folder: Path, voices: Sequence[str], before: str | None = None) -> None:
+        self.voices = voices
+        self.before = before  # the URL of another server
         self._folder = folder
         self._open = ExitStack()
 
