@@ -30,7 +30,7 @@ import httpx
 import numpy as np
 
 from benchmarks import common, corpus, levels, listening
-from benchmarks.serving.speaker import SEED, VOICE, Speaker, Spoken, paragraphs, post, prose, texts
+from benchmarks.serving.speaker import PROSE_WORDS, SEED, VOICE, Speaker, Spoken, paragraphs, post, prose, texts
 from benchmarks.speed_bench import spoken_samples
 from kokoro_server.audio.formats import FORMATS
 from kokoro_server.engine.protocol import SAMPLE_RATE
@@ -56,7 +56,7 @@ def main() -> None:
     options = parse()
     known = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {}
     results = {"benchmark": "listening"} | {part: known[part] for part in ("server", *PARTS) if part in known}
-    with Speaker(options.clips, options.voices.split(","), options.before) as speaker:
+    with Speaker(options.clips, options.voices.split(","), options.words, options.before) as speaker:
         for part in options.parts.split(","):
             results[part] = common.show(part, PARTS[part](speaker))
             common.write(options.out, results | speaker.facts())
@@ -67,6 +67,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--voices", default=",".join(VOICES), help="of the prose; the first two, of the speeds")
+    parser.add_argument("--words", type=int, default=PROSE_WORDS, help="of the prose, at least")
     parser.add_argument("--before", help="the URL of a server of before clips were trimmed, for the part unchanged")
     parser.add_argument("--clips", type=Path, default=Path("build/listening"), help="a folder for the clips")
     parser.add_argument("--out", type=Path, default=common.RESULTS / "listening.json")
@@ -80,9 +81,11 @@ def word_errors(text: str, heard: str) -> dict[str, Any]:
 
 def prose_part(speaker: Speaker) -> dict[str, Any]:
     """What is understood, clicks, and levels on either side of pauses, in clips and in streams."""
-    text = prose()
+    text = prose(speaker.words)
     spoken = {
-        (voice, way): speaker.read(f"prose_{voice}", text, way, voice=voice) for voice in speaker.voices for way in WAYS
+        (voice, way): speaker.read(f"prose{speaker.words}_{voice}", text, way, voice=voice)
+        for voice in speaker.voices
+        for way in WAYS
     }
     found: dict[str, Any] = {"text": text, "words": len(text.split()), "voices": {}}
     steps = {way: defaultdict[str, list[float]](list) for way in WAYS}
@@ -90,7 +93,7 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
         own = level_steps(text, one)
         for name, sizes in own.items():
             steps[way][name] += sizes
-        row = word_errors(text, speaker.hear(f"prose_{voice}_{way}")) | {
+        row = word_errors(text, speaker.hear(f"prose{speaker.words}_{voice}_{way}")) | {
             "seconds": round(len(one.audio) / SAMPLE_RATE, 2),
             "pieces": len(one.joins) + 1,
             "clicks": click_figures(one),
@@ -102,10 +105,12 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
 
 def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
     """Clips against streams, and clips with the model's own ends against trimmed ones."""
-    text, found = prose(), defaultdict[str, dict[str, Any]](dict)
+    text, found = prose(speaker.words), defaultdict[str, dict[str, Any]](dict)
     for voice in speaker.voices:
         for way in WAYS:
-            found[voice][way] = listening.dnsmos(speaker.read(f"prose_{voice}", text, way, voice=voice).audio)
+            found[voice][way] = listening.dnsmos(
+                speaker.read(f"prose{speaker.words}_{voice}", text, way, voice=voice).audio
+            )
         for trim in (True, False):
             clips = [
                 speaker.say(f"trim_{voice}_{number}_{trim}", text=paragraph, voice=voice, trim=trim)
@@ -203,11 +208,11 @@ def pauses_heard(text: str, spoken: Spoken) -> dict[str, list[float]]:
 
 def pauses_part(speaker: Speaker) -> dict[str, Any]:
     """Silences that are heard at marks, against those that are promised for joins; and what `pauses` changes."""
-    text, heard, asked = prose(), dict[str, Any](), dict[str, Any]()
+    text, heard, asked = prose(speaker.words), dict[str, Any](), dict[str, Any]()
     for way in WAYS:
         together = defaultdict[str, list[float]](list)
         for voice in speaker.voices:
-            spoken = speaker.read(f"prose_{voice}", text, way, voice=voice)
+            spoken = speaker.read(f"prose{speaker.words}_{voice}", text, way, voice=voice)
             for kind, seconds in pauses_heard(text, spoken).items():
                 together[kind] += seconds
         heard[way] = spreads(together, 3)

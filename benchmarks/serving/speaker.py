@@ -34,6 +34,7 @@ TEXTS = common.ROOT / "benchmarks" / "data" / "listening.toml"
 PROSE_WORDS = 450  # at least, up to the end of a sentence
 VOICE = "af_heart"  # of the server, unless another is asked for
 SEED = 7
+TIMEOUT = 3_600  # seconds; a busy machine can be slow
 PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 NOT_TEXT = re.compile(r'<span class="pagenum">.*?</span>|<[^>]+>')
 SENTENCE_END = re.compile(r'[.!?]["”)]*(?=\s)')
@@ -51,8 +52,9 @@ class Spoken:
 class Speaker:
     """Clips of the server, which is started when the first is wanted that the folder does not have."""
 
-    def __init__(self, folder: Path, voices: Sequence[str], before: str | None = None) -> None:
-        self.voices = voices
+    def __init__(self, folder: Path, voices: Sequence[str], words: int, before: str | None = None) -> None:
+        self.voices = voices  # of the prose
+        self.words = words
         self.before = before  # the URL of another server
         self._folder = folder
         self._open = ExitStack()
@@ -140,7 +142,7 @@ class Speaker:
 
 
 def post(url: str, accept: str = "*/*", **fields: Any) -> bytes:
-    answer = httpx.post(url, json=fields, headers={"Accept": accept}, timeout=600)
+    answer = httpx.post(url, json=fields, headers={"Accept": accept}, timeout=TIMEOUT)
     answer.raise_for_status()
     return answer.content
 
@@ -150,11 +152,11 @@ def paragraphs() -> list[str]:
     return [html.unescape(" ".join(NOT_TEXT.sub("", one).split())) for one in found]
 
 
-def prose() -> str:
+def prose(words: int = PROSE_WORDS) -> str:
     """The beginning of the book, up to the end of the sentence with which there are enough words."""
     text = "\n\n".join(paragraphs())
     beginnings = (text[: end.end()] for end in SENTENCE_END.finditer(text))
-    return next(beginning for beginning in beginnings if len(beginning.split()) >= PROSE_WORDS)
+    return next(beginning for beginning in beginnings if len(beginning.split()) >= words)
 
 
 def texts(part: str) -> dict[str, Any]:
