@@ -104,19 +104,26 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
 
 
 def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
-    """Clips against streams, and clips with the model's own ends against trimmed ones."""
+    """Clips against streams."""
     text, found = prose(speaker.words), defaultdict[str, dict[str, Any]](dict)
     for voice in speaker.voices:
         for way in WAYS:
-            found[voice][way] = listening.dnsmos(
-                speaker.read(f"prose{speaker.words}_{voice}", text, way, voice=voice).audio
-            )
+            audio = speaker.read(f"prose{speaker.words}_{voice}", text, way, voice=voice).audio
+            found[voice][way] = listening.dnsmos(audio)
+        common.show(voice, found[voice])
+    return dict(found)
+
+
+def ends_part(speaker: Speaker) -> dict[str, Any]:
+    """DNSMOS of paragraphs with trimmed ends and with the model's own."""
+    found = defaultdict[str, dict[str, Any]](dict)
+    for voice in speaker.voices:
         for trim in (True, False):
             clips = [
                 speaker.say(f"trim_{voice}_{number}_{trim}", text=paragraph, voice=voice, trim=trim)
                 for number, paragraph in enumerate(paragraphs()[:TRIMMED_PARAGRAPHS])
             ]
-            found[voice][f"paragraphs, trim {str(trim).lower()}"] = mean([listening.dnsmos(clip) for clip in clips])
+            found[voice][f"trim: {str(trim).lower()}"] = mean([listening.dnsmos(clip) for clip in clips])
         common.show(voice, found[voice])
     return dict(found)
 
@@ -363,6 +370,7 @@ PARTS: dict[str, Callable[[Speaker], dict[str, Any]]] = {
     "formats": formats_part,
     "repeat": repeat_part,
     "dnsmos": dnsmos_part,
+    "ends": ends_part,
     "unchanged": unchanged_part,
 }
 

@@ -137,16 +137,14 @@ def repeat(found: Found, link: str) -> str:
 
 
 def dnsmos(found: Found, link: str) -> str:
+    """A voice in each row, a way to speak in each column; nothing where DNSMOS was not at hand."""
     ways = list(next(iter(found.values())))
     if not all(row for voice in found.values() for row in voice.values()):
         return ""
     lines = [
         [voice, *(f"{row[way]['ovrl']:.2f}, {row[way]['p808']:.2f}" for way in ways)] for voice, row in found.items()
     ]
-    return (
-        f"DNSMOS (speechmos), overall and P.808, of the prose and of two of its paragraphs:\n\n"
-        f"{table(['', *ways], lines, link)}"
-    )
+    return f"DNSMOS (speechmos), overall and P.808:\n\n{table(['', *ways], lines, link)}"
 
 
 def unchanged(found: Found, link: str) -> str:
@@ -159,6 +157,7 @@ def unchanged(found: Found, link: str) -> str:
 SECTIONS = {
     "prose": prose,
     "dnsmos": dnsmos,
+    "ends": dnsmos,
     "pauses": pauses,
     "speeds": speeds,
     "levels": levels,
