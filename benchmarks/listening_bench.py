@@ -100,7 +100,12 @@ def prose_part(speaker: Speaker) -> dict[str, Any]:
             "level_steps_db": spreads(own, 2),
         }
         found["voices"].setdefault(voice, {})[way] = common.show(f"{voice} {way}", row)
-    return found | {"level_steps_db": {way: spreads(sizes, 2) for way, sizes in steps.items()}}
+    pairs = [pair for voice in speaker.voices for pair in steps_in_pairs(text, *(spoken[voice, way] for way in WAYS))]
+    return found | {
+        "level_steps_db": {way: spreads(sizes, 2) for way, sizes in steps.items()},
+        "joins_of_streams_db": spread([join for _, join in pairs], 2),
+        "the_same_places_inside_clips_db": spread([inside for inside, _ in pairs], 2),
+    }
 
 
 def dnsmos_part(speaker: Speaker) -> dict[str, Any]:
@@ -169,6 +174,7 @@ def found_clicks(audio: listening.Clip, joins: Sequence[tuple[int, int]]) -> int
 class Boundary:
     """Between two words with a mark between them: the silence that is heard there."""
 
+    place: int  # of the second word in the text
     mark: str  # as a request's `pauses` has it
     joined: bool  # of two pieces
     silence: tuple[int, int]
@@ -188,7 +194,7 @@ def boundaries(text: str, spoken: Spoken) -> Iterator[Boundary]:
         mark = mark_in(text[one["char_end"] : other["char_start"]])
         silence = mark and listening.silence_near(quiet, one["end"], other["start"])
         if mark and silence:
-            yield Boundary(mark, place in joins, silence)
+            yield Boundary(other["char_start"], mark, place in joins, silence)
 
 
 def mark_in(between: str) -> str | None:
@@ -203,6 +209,17 @@ def level_steps(text: str, spoken: Spoken) -> dict[str, list[float]]:
     for one in boundaries(text, spoken):
         found[one.kind].append(abs(listening.level_step(spoken.audio, one.silence)))
     return found
+
+
+def steps_in_pairs(text: str, whole: Spoken, streamed: Spoken) -> list[tuple[float, float]]:
+    """The steps at places that are inside a piece of the clip and a join of the stream: in the clip, in the stream."""
+    inside = {one.place: one.silence for one in boundaries(text, whole) if not one.joined}
+    joins = {one.place: one.silence for one in boundaries(text, streamed) if one.joined}
+    return [
+        (abs(listening.level_step(whole.audio, silence)), abs(listening.level_step(streamed.audio, joins[place])))
+        for place, silence in inside.items()
+        if place in joins
+    ]
 
 
 def pauses_heard(text: str, spoken: Spoken) -> dict[str, list[float]]:

@@ -43,7 +43,15 @@ def prose(found: Found, link: str) -> str:
     return (
         f"{found['words']} words of *Alice in Wonderland*:\n\n{table(head, lines, link)}\n"
         "How much louder or softer speech goes on after a pause, in dB: the median, and the most, of three voices:\n\n"
-        f"{table(['', *PLACE_NAMES], rows, link)}"
+        f"{table(['', *PLACE_NAMES], rows, link)}{same_places(found)}"
+    )
+
+
+def same_places(found: Found) -> str:
+    joins, inside = found["joins_of_streams_db"], found["the_same_places_inside_clips_db"]
+    return (
+        f"\nAt the {joins['count']} places that are joins in the streams and inside pieces in the clips, the median is "
+        f"{joins['median']:.1f} dB at the joins and {inside['median']:.1f} dB inside.\n"
     )
 
 

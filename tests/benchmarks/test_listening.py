@@ -88,6 +88,13 @@ def test_pauses_go_by_the_mark_and_by_whether_two_pieces_meet_there() -> None:
     assert listening_bench.mark_in(" ") is None
 
 
+def test_a_join_is_compared_with_the_same_place_inside_a_clip() -> None:
+    streamed, inside = spoken(), Spoken(spoken().audio, spoken().words, [])
+    streamed.audio[int(1.2 * SAMPLE_RATE) :] *= 2
+    [(clip, stream)] = listening_bench.steps_in_pairs(WORDS, inside, streamed)
+    assert (clip, stream) == (pytest.approx(0, abs=0.1), pytest.approx(6, abs=0.1))
+
+
 def test_clicks_at_joins_are_counted_apart_from_others() -> None:
     one = spoken()
     one.audio[int(0.2 * SAMPLE_RATE)] += 0.5
