@@ -16,8 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import common, plot
+from benchmarks import common, listening_tables, plot
 from benchmarks.plot import Line, Panel
+from benchmarks.tables import number, percent, table
 
 BEGIN = "<!-- figures: written by `kokoro-server bench report` -->"
 END = "<!-- end of figures -->"
@@ -98,21 +99,6 @@ def figures(results: Path, home: Path) -> str:
             link = f"[json]({Path(os.path.relpath(results / name, home)).as_posix()})"
             parts.append(section(found, link))
     return "\n".join(parts)
-
-
-def table(head: list[str], rows: list[list[str]], link: str) -> str:
-    """Every row ends with the file that its figures are from."""
-    lines = [[*head, "from"], ["---"] * (len(head) + 1), *([*row, link] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def number(value: float) -> str:
-    """Three digits or more."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def engine_cuda(found: Found, link: str) -> str:
@@ -319,6 +305,7 @@ SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cpu.json": engine_cpu,
     "fidelity_cuda.json": fidelity_cuda,
     "fidelity_cpu.json": fidelity_cpu,
+    "listening.json": listening_tables.listening,
 }
 
 
