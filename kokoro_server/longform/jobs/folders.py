@@ -71,9 +71,8 @@ class JobFolder:
         known = (self.record, self.owner, self.book, self.voices, self.work, self.listen, self.result)
         ours = {path.name for path in known}
         try:
-            names = [
-                path.name.removesuffix(UNFINISHED) for path in self.path.iterdir()
-            ]  # a killed process leaves those
+            # A process that was killed leaves unfinished files.
+            names = [path.name.removesuffix(UNFINISHED) for path in self.path.iterdir()]
         except OSError:  # removed just now, a file, or not readable for us
             return False
         return all(name in ours or _UPLOAD.match(name) for name in names)
