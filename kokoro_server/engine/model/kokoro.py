@@ -169,7 +169,7 @@ def at_speed(durations: Tensor, speed: Tensor, lengths: Lengths) -> Tensor:
     """
     number = torch.arange(
         1, durations.shape[1] + 1, device=durations.device
-    )  # of frames, at least, until a token's end
+    )  # of frames, at least, to a token's end
     exact = durations.cumsum(1).to(widest_float(durations.device)) / speed.to(durations.device)[:, None]
     ends = (exact.round().long() - number).clamp_(min=0).cummax(1).values + number
     return torch.diff(ends, dim=1, prepend=torch.zeros_like(ends[:, :1])) * lengths.mask
