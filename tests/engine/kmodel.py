@@ -53,7 +53,7 @@ def speak(model: Any, row: Row, *, sound: bool = True) -> Spoken:
 
     def rounded(frames: Tensor) -> Tensor:
         durations = round_each(frames).clamp(min=1).long()
-        return at_speed(durations, torch.tensor([row.speed], dtype=torch.get_default_dtype()), whole).to(frames.dtype)
+        return at_speed(durations, torch.tensor([row.speed]), whole).to(frames.dtype)
 
     round_each, whole = torch.round, Lengths((len(row.tokens) + 2,), len(row.tokens) + 2, CPU)
     style = torch.tensor(row.style, dtype=torch.get_default_dtype())[None]

@@ -167,10 +167,8 @@ def at_speed(durations: Tensor, speed: Tensor, lengths: Lengths) -> Tensor:
 
     `kokoro.KModel` rounds each token by itself, at least to one frame: 1.2 becomes 1.12, and 1.4 becomes 1.48.
     """
-    number = torch.arange(
-        1, durations.shape[1] + 1, device=durations.device
-    )  # of frames, at least, to a token's end
-    exact = durations.cumsum(1).to(widest_float(durations.device)) / speed.to(durations.device)[:, None]
+    number = torch.arange(1, durations.shape[1] + 1, device=durations.device)  # of frames, at least, to a token's end
+    exact = durations.cumsum(1).to(widest_float(durations.device)) / speed.to(number.device, torch.float32)[:, None]
     ends = (exact.round().long() - number).clamp_(min=0).cummax(1).values + number
     return torch.diff(ends, dim=1, prepend=torch.zeros_like(ends[:, :1])) * lengths.mask
 
