@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits, Result, Row
-from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
+from kokoro_server.engine.rows import at_speed, check, empty_result, noise, warmup_row
 from kokoro_server.engine.speed import PASSES, TimedPass, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
@@ -97,9 +97,9 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
     """Run the text graph. Returns the inputs of the decode graph and the length of each token in frames."""
     style = row.style[None].astype(np.float32)
     tokens = np.array([[0, *row.tokens, 0]], np.int64)
-    speed = np.array([row.speed], np.float32)
-    prosody, features, durations = text.run(None, {"tokens": tokens, "style": style, "speed": speed})
-    lengths: NDArray[np.int64] = durations[0]
+    normal = np.ones(1, np.float32)
+    prosody, features, durations = text.run(None, {"tokens": tokens, "style": style, "speed": normal})
+    lengths = at_speed(durations[0], row.speed)
     inputs = {
         "prosody": np.repeat(prosody, lengths, 1),
         "text": np.repeat(features, lengths, 1),
