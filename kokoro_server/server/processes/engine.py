@@ -15,7 +15,7 @@ from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.background import background, unless_set
-from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
+from kokoro_server.runtime.event_loop import freeze_heap, trim_now_and_then, watch_lag
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.server.ipc.server import IpcServer
@@ -64,7 +64,7 @@ async def serve(
     limits = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
     ipc = IpcServer(queue, limits, model.facts, publish=publisher.publish, **pace)
     freeze_heap()
-    trimming = trim_when_quiet(lambda: queue.busy)
+    trimming = trim_now_and_then(lambda: queue.busy)
     async with background(publisher.run(), trimming, watch_lag(metrics.loop_lag.observe)):
         ipc.start(path)
         on_ready()
