@@ -43,6 +43,7 @@ MOST_GROWTH = 1.02  # from the first fifth to the last, of what a process holds
 LAG_MS = 20.0
 SAMPLE_EVERY = 2.0  # seconds
 KEPT_SAMPLES = 20
+SHOWN_SAMPLES = 15  # from one line to the next, while it runs
 WARM_UP = 300.0  # seconds, at most a quarter: after four minutes every pool and cache has been in use
 NOTHING_SEEN: dict[str, Any] = {"lag_ms": {}, "device_memory": {}}  # of a server of several processes
 COUNTED = ("threads", "descriptors")
@@ -88,6 +89,8 @@ async def watch(server: Server, samples: list[dict[str, Any]]) -> None:
             runtime = answer.json() if answer.is_success else NOTHING_SEEN
             held = await asyncio.to_thread(memory, server.process.pid)
             samples.append({"at": round(time.monotonic() - started, 1), "memory_mb": held, **runtime})
+            if len(samples) % SHOWN_SAMPLES == 1:
+                print(f"{samples[-1]['at']:>6g} s  {held}", flush=True)
             await asyncio.sleep(SAMPLE_EVERY)
 
 
