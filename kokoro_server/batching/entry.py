@@ -55,7 +55,8 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
-    """A row for the queue, and how to treat it. An API worker sends all but `detached` to the engine process."""
+    """A row for the queue, and how to treat it. An API worker sends all but `detached` and `early` to the engine
+    process."""
 
     row: Row
     voice: str  # canonical spec, by which entries are grouped
@@ -66,6 +67,7 @@ class Submission:
     trace: Span | None = None  # the span that it is part of, if its request is traced
     # On the queue's clock: when its listener will have heard all audio before it. Until shortly before, it waits AHEAD.
     runs_out: float = -math.inf
+    early: asyncio.Future[Outcome | None] | None = None  # for the beginning of its audio, if the engine gives that
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,7 @@ class Entry:
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
     runs_out: float = -math.inf  # as its submission's
     needed_lane: Priority = Priority.NORMAL  # the lane of an AHEAD entry from when it is needed
+    early: asyncio.Future[Outcome | None] | None = None  # as its submission's
 
     @property
     def tokens(self) -> int:

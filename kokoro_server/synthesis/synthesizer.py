@@ -13,6 +13,7 @@ from functools import partial
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
+from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
@@ -22,7 +23,9 @@ from kokoro_server.engine.rows import model_speed
 from kokoro_server.errors import ClipTooLong, KokoroError, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
+from kokoro_server.runtime.background import cancel
 from kokoro_server.runtime.loop_turns import LoopTurns
+from kokoro_server.runtime.threads import answer
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
@@ -211,15 +214,24 @@ class Synthesizer:
         pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
-        if isinstance(first, Piece) and first.last:  # the whole text is one piece
+        early: asyncio.Future[Outcome | None] | None = None
+        if ticket.playback is not None and isinstance(first, Piece) and utterance.may_begin(first):
+            early = ticket.early = asyncio.get_running_loop().create_future()
+        elif isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()
             # No variable holds the outcome: it would keep the batch's audio alive while the reader is at this segment.
             adding = utterance.add(unjoined, await self._queue.submit_only(row, row_voices[0], ticket))
             yield (await adding).detached(detached)
             return
-        async with aclosing(self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)) as outcomes:
+        outcomes = self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)
+        if early is not None:
+            outcomes = _with_beginning(early, outcomes)
+        async with aclosing(outcomes):
             async for outcome in outcomes:
+                if not outcome.result.whole:
+                    yield self._given(ticket, utterance.begin(unjoined[0], outcome))
+                    continue
                 for silence in utterance.long_silences(unjoined):
                     yield self._given(ticket, silence)
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
@@ -344,6 +356,27 @@ async def _rows(
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)
+
+
+async def _with_beginning(
+    early: asyncio.Future[Outcome | None], outcomes: AsyncGenerator[Outcome, None]
+) -> AsyncGenerator[Outcome, None]:
+    """The outcomes, and before the first of them its beginning, if that comes early."""
+    async with aclosing(outcomes):
+        first = asyncio.create_task(_next(outcomes))
+        first.add_done_callback(lambda _: answer(early, None))
+        try:
+            if (beginning := await early) is not None:
+                yield beginning
+            yield await first
+        finally:
+            await cancel(first)
+        async for outcome in outcomes:
+            yield outcome
+
+
+async def _next(outcomes: AsyncGenerator[Outcome, None]) -> Outcome:
+    return await anext(outcomes)
 
 
 @contextmanager

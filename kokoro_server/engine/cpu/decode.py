@@ -17,14 +17,21 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu.fused import weights as fused_weights
 from kokoro_server.engine.cpu.instructions import instructions
+from kokoro_server.engine.cpu.moments import MomentPredictor, features
 from kokoro_server.engine.cpu.numerics import Signal
 from kokoro_server.engine.cpu.sessions import session, shrinking
+from kokoro_server.engine.protocol import STYLE_DIM
 from kokoro_server.observability.conditions import Condition
 
 log = logging.getLogger(__name__)
 
 Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
 
+Windows = Callable[[int, int], NDArray[np.float32]]  # from frames, the first and that after the last, to their samples
+
+FRAME_STEPS, STEP_SAMPLES = 120, 5  # steps of the last stage in a frame, samples in a step
+AFTER_REACH = 8  # steps on either side that the convolution after the last stage and the inverse STFT look at, at most
+MOMENTS = "moments.npz"  # in a build whose weights they were fitted on
 CHECKED_STEPS = 300
 # Two correct ways to round to bytes are 26 to 28 dB apart here. A wrong result leaves 11 dB at most.
 MIN_LIKENESS = 15.0  # dB
@@ -40,6 +47,8 @@ class Decode(Protocol):
 
     def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]: ...
 
+    def windows(self, inputs: Mapping[str, Any], shrink: bool) -> Windows | None: ...
+
 
 class WholeDecode:
     kernels = "onnxruntime"
@@ -51,6 +60,9 @@ class WholeDecode:
     def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
         audio: NDArray[np.float32] = self._graph.run(None, inputs, self._shrinking if shrink else None)[0]
         return np.array(audio[0])
+
+    def windows(self, inputs: Mapping[str, Any], shrink: bool) -> Windows | None:  # noqa: ARG002
+        return None
 
 
 class StagedDecode:
@@ -65,16 +77,50 @@ class StagedDecode:
         self.kernels = WholeDecode.kernels
         graphs = [GraphStage(number, folder, threads) for number in range(2)]
         self._stages: Sequence[Stage] = graphs
+        self._predict: MomentPredictor | None = None
         wanted = use_kernels and (folder / fused_weights.FILE).exists()
         if wanted and (fused := _fused_stages(folder, threads, graphs, condition)):
             self._stages, self.kernels = fused, instructions().value
+            if (folder / MOMENTS).exists():
+                self._predict = MomentPredictor(folder / MOMENTS)
 
     def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
+        styles, source1, addend1, _ = self._begun(inputs, shrink)
+        return self._finished(self._stages[1](source1, addend1, styles), shrink)
+
+    def windows(self, inputs: Mapping[str, Any], shrink: bool) -> Windows | None:
+        """The audio by windows of its time; None if only all of it can be made at once."""
+        if self._predict is None:
+            return None
+        styles, source1, addend1, result0 = self._begun(inputs, shrink)
+        found = features(result0, source1, addend1, inputs["style"][0, : STYLE_DIM // 2])
+        stage: Any = self._stages[1]  # a FusedStage, as kernels run it
+        known = self._predict(found)
+
+        def finished(begin: int, end: int) -> NDArray[np.float32]:
+            """Of steps. Those at the ends are not right where the signal goes on."""
+            low, high = max(0, begin - stage.reach), min(len(source1), end + stage.reach)
+            result1 = stage(source1[low:high], addend1[low:high], styles, known)
+            return self._finished(result1[begin - low : end - low], False)
+
+        def audio(begin: int, end: int) -> NDArray[np.float32]:
+            first, last = begin * FRAME_STEPS, end * FRAME_STEPS
+            low, high = max(0, first - AFTER_REACH), min(len(source1), last + 1 + AFTER_REACH)
+            skipped = (first - low) * STEP_SAMPLES
+            return finished(low, high)[skipped : skipped + (last - first) * STEP_SAMPLES]
+
+        return audio
+
+    def _begun(self, inputs: Mapping[str, Any], shrink: bool) -> tuple[Signal, Signal, Signal, Signal]:
+        """All but the last stage: the styles, its source, its addend, and the result of the stage before."""
         options = self._shrinking if shrink else None
         styles, source0, source1, addend0 = (each[0] for each in self._before.run(None, inputs, options))
         result0 = self._stages[0](source0, addend0, styles[0])
         [addend1] = self._between.run(None, {"result0": result0[None]}, options)
-        result1 = self._stages[1](source1, addend1[0], styles[0])
+        return styles[0], source1, addend1[0], result0
+
+    def _finished(self, result1: Signal, shrink: bool) -> NDArray[np.float32]:
+        options = self._shrinking if shrink else None
         audio: NDArray[np.float32] = self._after.run(None, {"result1": result1[None]}, options)[0]
         return np.array(audio[0])
 

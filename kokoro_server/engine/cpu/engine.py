@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, OnBeginning, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
@@ -28,6 +29,10 @@ BATCH_BYTES = 4 * 1024**3  # the memory that all rows at work may take
 LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the memory arena back
 LONG_PIECE_FRAMES = 1_020  # of 400 phonemes, the longest piece of a text
 MAX_SIDE_BY_SIDE = BATCH_BYTES // (LONG_PIECE_FRAMES * BYTES_PER_FRAME)  # rows
+MIN_BEGINNING = 14  # frames of speech
+FAST_ENOUGH = 0.45  # real-time factor
+# The most time that the last stage takes for a second of audio, by whether the machine is slower than that.
+REST_SHARE = {False: 0.25, True: 0.7}
 MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
 
 
@@ -89,6 +94,28 @@ class OnnxEngine:
         spoken = [row for row in rows if row.tokens]
         results = map(self._speak, spoken)
         return [next(results) if row.tokens else empty_result() for row in rows]
+
+    def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
+        check(row)
+        if not row.tokens:
+            return empty_result()
+        inputs, lengths = decode_inputs(self._text, row)
+        frames, cut = int(lengths.sum()), self._beginning(lengths)
+        shrink = frames > LONG_FRAMES
+        if not cut or (window := self._decode.windows(inputs, shrink)) is None:
+            return Result(self._decode(inputs, shrink), lengths.copy())
+        beginning = window(0, cut)
+        on_beginning(Result(beginning, lengths.copy()))
+        return Result(np.concatenate([beginning, window(cut, frames)]), lengths.copy())
+
+    def _beginning(self, lengths: NDArray[np.int64]) -> int:
+        """The frames of the beginning that is given early: enough to be heard until the rest is made. 0: none."""
+        silence, frames = int(lengths[0]), int(lengths.sum())
+        slow = (self.real_time_factor or 0.0) > FAST_ENOUGH
+        share = REST_SHARE[slow]
+        cut = max(silence + MIN_BEGINNING, math.ceil((share * frames + silence) / (1 + share)))
+        last = frames - int(lengths[-2:].sum())  # where the last token begins: speech goes on until there
+        return cut if cut < last else 0
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)
