@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
-from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
+from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Moments, Team, block_steps
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights, load, save
 from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
 from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
@@ -102,6 +103,30 @@ def test_a_stage_is_its_blocks_in_double_precision_whatever_the_number_of_thread
 
 
 @needs_kernels
+@pytest.mark.parametrize(("begin", "end"), [(0, 700), (400, 1100), (900, 1500)])
+def test_a_window_with_the_moments_of_the_whole_is_that_part_of_the_whole(
+    compiled: Kernels, begin: int, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    names = [f"{block}.{convolution}" for block in BLOCKS[0] for convolution in CONVOLUTIONS]
+    given = {name: weights(random, 3, 1 + index % 3, bool(compiled.shape.widening)) for index, name in enumerate(names)}
+    source, addend = (random.standard_normal((1500, CHANNELS), np.float32) for _ in range(2))
+    styles = random.standard_normal(2 * CHANNELS, np.float32)
+    stage, seen, convolve = FusedStage(0, given, 0.1, compiled, Team(2)), [], Convolution.__call__
+
+    def recorded(self: Convolution, x: Signal, before: Moments, *rest: Any) -> Moments:
+        seen.append(before)
+        return convolve(self, x, before, *rest)
+
+    monkeypatch.setattr(Convolution, "__call__", recorded)
+    whole = stage(source, addend, styles)
+    known = [seen[at : at + len(CONVOLUTIONS)] for at in range(0, len(seen), len(CONVOLUTIONS))]
+    assert np.array_equal(stage(source, addend, styles, known), whole)
+    low, high = max(0, begin - stage.reach), min(len(source), end + stage.reach)
+    window = stage(source[low:high], addend[low:high], styles, known)[begin - low : end - low]
+    assert decibels(whole[begin:end].astype(np.float64), window) > 20
+
+
 def test_blocks_are_as_many_for_every_thread() -> None:
     for steps in (1, 7, 192, 193, 1000, 4800):
         for threads in (1, 2, 3, 16):
