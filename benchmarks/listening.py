@@ -1,4 +1,4 @@
-"""Clips, how loud they are, and what Whisper hears in them."""
+"""Clips, how loud they are, where they are silent or click, and what Whisper hears in them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,92 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kokoro_server.audio.audible import AUDIBLE
 from kokoro_server.engine.protocol import SAMPLE_RATE
 
 Clip = NDArray[np.float32]
 FULL = 32_767
 
+FRAME = SAMPLE_RATE // 200
+NEARBY = 0.1  # seconds by which the time of a word may be off the sound
+BREATH = SAMPLE_RATE // 8  # samples
+BESIDE = 80  # frames on either side of a pause that are compared: 0.4 s, about two syllables
+
+# A click is a millisecond of high frequencies between tens of milliseconds without. The bursts of p, t and k go on as
+# breath or voice, and the sounds of s and f last.
+CLICK_BLOCK = SAMPLE_RATE // 1000
+CLICK_SIDES = range(2, 16)  # blocks before it, and after it
+CLICK_RISE = 10 ** (21 / 10)  # of power, over the loudest of them
+CLICK_FLOOR = 0.001**2  # mean square of the second difference
+
 
 def level(audio: Clip) -> float:
     """Root mean square, in dB."""
     return float(10 * np.log10(np.mean(np.square(audio, dtype=np.float64))))
+
+
+def silences(audio: Clip) -> list[tuple[int, int]]:
+    """From which sample to which the frames are more than 45 dB below the loudest one."""
+    power = frame_power(audio)
+    quiet = np.concatenate([[False], power < AUDIBLE**2 * power.max(), [False]])
+    begins, ends = np.flatnonzero(quiet[1:] & ~quiet[:-1]), np.flatnonzero(quiet[:-1] & ~quiet[1:])
+    return [(int(begin) * FRAME, int(end) * FRAME) for begin, end in zip(begins, ends, strict=True)]
+
+
+def frame_power(audio: Clip) -> NDArray[np.float32]:
+    frames = audio[: len(audio) // FRAME * FRAME].reshape(-1, FRAME)
+    return np.asarray(np.einsum("ij,ij->i", frames, frames) / FRAME)
+
+
+def silence_near(found: Sequence[tuple[int, int]], begin: float, end: float) -> tuple[int, int] | None:
+    """The longest of the silences that touch these seconds, or nearly do. A breath within one does not divide it."""
+    first, last = (begin - NEARBY) * SAMPLE_RATE, (end + NEARBY) * SAMPLE_RATE
+    joined = list[tuple[int, int]]()
+    for one in (one for one in found if one[1] > first and one[0] < last):
+        if joined and one[0] - joined[-1][1] <= BREATH:
+            joined[-1] = (joined[-1][0], one[1])
+        else:
+            joined.append(one)
+    return max(joined, key=lambda one: one[1] - one[0], default=None)
+
+
+def level_step(audio: Clip, silence: tuple[int, int]) -> float:
+    """By how many dB the speech after a silence is louder than that before it. Frames without a sound do not count."""
+    power, (begin, end) = frame_power(audio), (place // FRAME for place in silence)
+    floor = AUDIBLE**2 * power.max()
+    before, after = power[max(0, begin - BESIDE) : begin], power[end : end + BESIDE]
+    return float(10 * np.log10(after[after > floor].mean() / before[before > floor].mean()))
+
+
+def clicks(audio: Clip) -> list[int]:
+    """The samples near which something clicks."""
+    sharp = np.square(np.diff(audio.astype(np.float64), 2))
+    power = sharp[: len(sharp) // CLICK_BLOCK * CLICK_BLOCK].reshape(-1, CLICK_BLOCK).mean(1)
+    padded, most = np.pad(power, CLICK_SIDES.stop), CLICK_SIDES.stop
+    sides = [padded[most + shift : most + shift + len(power)] for side in CLICK_SIDES for shift in (side, -side)]
+    found = np.flatnonzero((power > CLICK_FLOOR) & (power > CLICK_RISE * np.max(sides, axis=0)))
+    firsts = [place for place in found if place - 1 not in found]  # one click may be on the edge of two blocks
+    return [int(place) * CLICK_BLOCK for place in firsts]
+
+
+def lateness(decoded: Clip, audio: Clip) -> int:
+    """By how many samples the decoded audio is later than the same audio before it was encoded."""
+    size = 1 << (len(decoded) + len(audio)).bit_length()
+    product = np.fft.rfft(decoded, size) * np.conj(np.fft.rfft(audio, size))
+    place = int(np.argmax(np.fft.irfft(product, size)))
+    return place if place < size // 2 else place - size
+
+
+def dnsmos(audio: Clip) -> dict[str, float] | None:
+    """What Microsoft's DNSMOS makes of a clip, from 1 to 5; None without the package `speechmos`."""
+    try:
+        from speechmos import dnsmos as model
+    except ImportError:
+        return None
+    from tests import asr
+
+    found = model.run(asr.resampled(audio, SAMPLE_RATE).clip(-1, 1), asr.RATE)
+    return {name.removesuffix("_mos"): round(float(value), 3) for name, value in found.items()}
 
 
 def keep(path: Path, clips: Sequence[Clip]) -> None:

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import common, plot
+from benchmarks import common, listening_tables, plot
 from benchmarks.plot import Line, Panel
+from benchmarks.tables import number, percent, table
 
 BEGIN = "<!-- figures: written by `kokoro-server bench report` -->"
 END = "<!-- end of figures -->"
 PICTURE = "serve.svg"
 OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
 FIRST = object()  # the form of our server that was measured first
+AUDIBLE = "first_audible_ms"  # older results do not have it
 SHOWN_ROWS = (1, 8, 64)
 NAMES = {
     "kmodel": "plain `kokoro` model",
@@ -99,21 +101,6 @@ def figures(results: Path, home: Path) -> str:
     return "\n".join(parts)
 
 
-def table(head: list[str], rows: list[list[str]], link: str) -> str:
-    """Every row ends with the file that its figures are from."""
-    lines = [[*head, "from"], ["---"] * (len(head) + 1), *([*row, link] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def number(value: float) -> str:
-    """Three digits or more."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def engine_cuda(found: Found, link: str) -> str:
     by_rows = {entry["rows"]: entry for entry in found["rows"]}
     shown = [count for count in SHOWN_ROWS if count in by_rows]
@@ -159,10 +146,13 @@ def serve_columns(found: Found) -> dict[str, Callable[[Found, int], str]]:
         "audio-seconds per second": ours("/tts", speed),
         "first audio of a stream: p50": ours("/tts/stream", lambda run: latency(run, "p50")),
         "p95": ours("/tts/stream", lambda run: latency(run, "p95")),
-        "failed requests": lambda found, clients: failed(
-            *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
-        ),
     }
+    if any(AUDIBLE in run for run in closed(found, OURS)):
+        columns["first audible sound: p50"] = ours("/tts/stream", lambda run: latency(run, "p50", AUDIBLE))
+        columns["its p95"] = ours("/tts/stream", lambda run: latency(run, "p95", AUDIBLE))
+    columns["failed requests"] = lambda found, clients: failed(
+        *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
+    )
     if any("device_busy" in run for run in closed(found, OURS)):
         columns["GPU busy"] = ours("/tts", busy)
     for form in found.get("forms", [])[1:]:
@@ -220,8 +210,9 @@ def busy(run: Found | None) -> str:
     return percent(run["device_busy"]) if run and run.get("device_busy") is not None else ""
 
 
-def latency(run: Found | None, rank: str) -> str:
-    return f"{number(run['first_audio_ms'][rank])} ms" if run else ""
+def latency(run: Found | None, rank: str, of: str = "first_audio_ms") -> str:
+    found = run.get(of, {}).get(rank) if run else None
+    return "" if found is None else f"{number(found)} ms"
 
 
 def bulk(found: Found, link: str) -> str:
@@ -314,6 +305,7 @@ SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cpu.json": engine_cpu,
     "fidelity_cuda.json": fidelity_cuda,
     "fidelity_cpu.json": fidelity_cpu,
+    "listening.json": listening_tables.listening,
 }
 
 

@@ -1,9 +1,13 @@
 """Streams as a listener has them: when sound starts, and whether it ever stops for want of audio.
 
-    python -m benchmarks.stream_bench [--url http://localhost:8880 | --real] [--out FILE]
+    python -m benchmarks.stream_bench [--url http://localhost:8880 | --real] [--short] [--out FILE]
 
 Two questions. Does the time to the first audio, and to the first audible sound, grow with the text? It should not. And,
 of texts heard to their end, how often and how long does a player that starts with the first byte run dry?
+
+With --short there is another one: where does the time of a short text go? It is split as `Server-Timing` says; `rest`
+is the time outside of these steps, with that of HTTP. Most texts come again and again, as a screen reader's do; of the
+"new label" no two are the same.
 
 Without a URL a server with a tiny random model is started, so that the server's own share is what is seen; with --real
 one with the real model on this machine's CPU. Texts of different lengths take turns in every round.
@@ -15,7 +19,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,43 +51,79 @@ HEARD = {
         "or later meet somebody who wants to know where he is going and why he has not been there already."
     ),
 }
+SHORT = {
+    "a letter": "a",
+    "a word": "OK",
+    "a label": "Submit button",
+    "a sentence": "The quick brown fox jumps over the lazy dog today.",
+    "a page": f"{STORY} {STORY}",
+}
+LABELS = [
+    f"{verb} {noun}"
+    for noun in ("button", "link", "menu", "tab", "field", "list", "folder", "message", "window", "dialog")
+    for verb in ("Send", "Cancel", "Save", "Delete", "Open", "Close", "Print", "Search", "Reply", "Copy")
+]
+STEPS = ("text", "queue", "inference")
 SAMPLE_RATE = 24_000
 BYTES_PER_SECOND = SAMPLE_RATE * 2
+
+Question = Callable[[httpx.Client, str, int], list[dict[str, Any]]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", help="a server that runs already")
     parser.add_argument("--real", action="store_true", help="start one with the real model, on the CPU")
+    parser.add_argument("--short", action="store_true", help="where the time of short texts goes, and nothing else")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     name = "stream_cpu.json" if options.real else "stream_bench.json"
+    asked = (short,) if options.short else (lengths, heard)
+    if options.short:
+        name = name.replace("stream", "short")
     if options.url:
-        results = measure(options.url, options.rounds)
+        results = measure(options.url, options.rounds, asked)
     else:
         kind = servers.REAL if options.real else servers.TINY
         with (
             tempfile.TemporaryDirectory() as folder,
             servers.running(kind, Path(folder) / "log", KOKORO_DEVICE="cpu") as server,
         ):
-            results = measure(server.url, options.rounds)
+            results = measure(server.url, options.rounds, asked)
     model = options.url or ("real" if options.real else "tiny")
     common.write(options.out or common.RESULTS / name, {"benchmark": "stream", "model": model, **results})
-    for line in (*results["lengths"], *results["heard"]):
-        print(line)
+    for question in asked:
+        for line in results[question.__name__]:
+            print(line)
 
 
-def measure(url: str, rounds: int) -> dict[str, Any]:
+def measure(url: str, rounds: int, asked: Sequence[Question]) -> dict[str, Any]:
     with httpx.Client(timeout=300) as client:
         first_audio(client, url, FIRST)  # the first of all is slower
         health = client.get(f"{url}/health").json()
         return {
             "server": {name: health[name] for name in ("backend", "device", "compute")},
             "streaming": client.get(f"{url}/health/streaming").json().get("pace"),
-            "lengths": lengths(client, url, rounds),
-            "heard": heard(client, url, rounds),
+            **{question.__name__: question(client, url, rounds) for question in asked},
         }
+
+
+def short(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
+    times: dict[str, list[FirstSound]] = {name: [] for name in (*SHORT, "a new label")}
+    for number in range(rounds):
+        for name, text in {**SHORT, "a new label": LABELS[number % len(LABELS)]}.items():
+            wait_until_idle(client, url)
+            times[name].append(first_audio(client, url, text))
+    return [
+        {
+            "text": name,
+            "first_audio_ms": _spread([each.start for each in found]),
+            "first_audible_ms": _spread([each.audible for each in found]),
+            "steps_ms": {step: _median([each.steps[step] for each in found]) for step in (*STEPS, "rest")},
+        }
+        for name, found in times.items()
+    ]
 
 
 def lengths(client: httpx.Client, url: str, rounds: int) -> list[dict[str, Any]]:
@@ -110,6 +150,7 @@ class FirstSound:
 
     start: float  # to the first audio
     audible: float  # to the first sample over -45 dB of the peak, if it is played from the first audio on
+    steps: Mapping[str, float]  # the parts of `start`
 
 
 @dataclass(frozen=True)
@@ -172,9 +213,20 @@ def silence(pcm: bytes) -> float:
     return (len(samples) if place is None else place) / SAMPLE_RATE
 
 
+def steps(server_timing: str, start: float) -> dict[str, float]:
+    """The seconds of each step that the header names, and the `rest` of those until the `start`."""
+    entries = (entry.strip().partition(";dur=") for entry in server_timing.split(","))
+    named = {name: float(ms) / 1000 for name, _, ms in entries if name in STEPS}
+    return {**dict.fromkeys(STEPS, 0.0), **named, "rest": start - sum(named.values())}
+
+
+def _median(seconds: Sequence[float]) -> float:
+    return round(1000 * statistics.median(seconds), 1)
+
+
 def _spread(seconds: Sequence[float]) -> dict[str, float]:
     return {
-        "median": round(1000 * statistics.median(seconds), 1),
+        "median": _median(seconds),
         "min": round(1000 * min(seconds), 1),
         "max": round(1000 * max(seconds), 1),
     }
@@ -198,7 +250,7 @@ def first_audio(client: httpx.Client, url: str, text: str) -> FirstSound:
         start = time.perf_counter() - started
         while len(pcm) < BYTES_PER_SECOND and (more := next(chunks, b"")):
             pcm += more
-    return FirstSound(start, start + silence(pcm))
+    return FirstSound(start, start + silence(pcm), steps(response.headers.get("server-timing", ""), start))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 def transcribe(audio: NDArray[np.float32], rate: int) -> str:
     """What Whisper hears in English speech."""
-    segments, _ = _whisper().transcribe(_resampled(audio, rate), language="en", beam_size=5, temperature=0.0)
+    segments, _ = _whisper().transcribe(resampled(audio, rate), language="en", beam_size=5, temperature=0.0)
     return " ".join(segment.text.strip() for segment in segments)
 
 
@@ -61,7 +61,8 @@ def _spelled(number: int) -> str:
     return f"{tens} {_UNITS[number % 10]}" if number % 10 else tens
 
 
-def _resampled(audio: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+def resampled(audio: NDArray[np.float32], rate: int) -> NDArray[np.float32]:
+    """At 16 kHz."""
     size = len(audio) * RATE // rate
     spectrum = np.fft.rfft(audio)[: size // 2 + 1]
     return (np.fft.irfft(spectrum, size) * size / len(audio)).astype(np.float32)

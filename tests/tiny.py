@@ -25,6 +25,9 @@ def load(folder: Path, engines: int = 1, backend: str = "torch") -> LoadedModel:
     from tests import backends  # not above: who only wants the voices need not have every backend
 
     def make() -> tuple[Engine, ...]:
-        return tuple(backends.tiny(backend) for _ in range(engines))
+        made = tuple(backends.tiny(backend) for _ in range(engines))
+        for engine in made if backend != "onnx" else ():
+            engine.measure = lambda: None  # type: ignore[attr-defined]  # streams are cut alike on every machine
+        return made
 
     return LoadedModel(make(), ModelFacts(write_voices(folder), "fp32", "path", backend), make_engines=make)

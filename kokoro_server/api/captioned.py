@@ -7,7 +7,7 @@ import math
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
@@ -63,9 +63,11 @@ async def json_clip_response(
 
 
 def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
-    if len(clip.script) == 1 and not speech.ssml:
-        return captions.cues(clip.words, speech.written)
-    return captions.script_cues(clip.words, clip.script)
+    """The last one ends with the audio, however short that is."""
+    is_plain = len(clip.script) == 1 and not speech.ssml
+    cues = captions.cues(clip.words, speech.written) if is_plain else captions.script_cues(clip.words, clip.script)
+    end = round(clip.seconds, 3)
+    return [*cues[:-1], *(replace(last, end=max(min(last.end, end), last.start + 0.001)) for last in cues[-1:])]
 
 
 def _captioned(clip: Clip, output: Output) -> Captioned:

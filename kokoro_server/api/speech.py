@@ -91,15 +91,18 @@ async def rendered_clip(body: SpeechRequest, request: Request, timeout: float | 
     content = await cancel_on_disconnect(request.receive, spool.rendered(clip))
     start = spool.start(clip)
     note_start(request, "clip", start)
-    if start.late:
-        clip = replace(clip, segments=[segment_later(segment, start.late) for segment in clip.segments])
-    return clip, await within_memory(request, content)
+    return clip_later(clip, start.late), await within_memory(request, content)
 
 
 def note_start(request: Request, kind: AnswerKind, start: SoundStart) -> None:
     """Leaves for the access log when the audio of the answer will be audible."""
     if start.audible is not None:
         request.scope["audible"] = kind, start.audible
+
+
+def clip_later(clip: Clip, seconds: float) -> Clip:
+    """A copy whose words come later; see `segment_later`."""
+    return replace(clip, segments=[segment_later(segment, seconds) for segment in clip.segments]) if seconds else clip
 
 
 def segment_later(segment: Segment, seconds: float) -> Segment:

@@ -5,6 +5,7 @@
     <cache>/voices/<name>.bin
     <cache>/staging/                              unfinished downloads: kept after an interruption, gone after success
     <cache>/onnx/                                 graphs built from the weights for a CPU; see engine/cpu/build_cache.py
+    <cache>/speeds.json                           how fast a CPU runs them; see engine/speed.py
     <cache>/.lock, .lock-holder                   held while something is fetched or built; who holds it, and why
 
 Files are replaced atomically, so reading needs no lock and works in a folder that is read-only.

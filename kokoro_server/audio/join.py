@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,9 @@ FRAME = _samples(0.005)
 STEP = SAMPLES_PER_FRAME
 # The first sound is heard 35 to 145 ms before the duration of the first phoneme begins, measured in three voices. The
 # bounds of that are wider by a frame or two: noise before them is no speech, and a sound within them is, however faint.
+# At a slow speed the duration of the pad grows more than the silence: the first sound is heard up to 0.44 of it early.
 EARLIEST, LATEST = 8 * STEP, STEP  # samples before the first phoneme
+EARLIEST_SHARE = 0.5  # of the pad, if that is more
 ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
 RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
@@ -96,7 +99,10 @@ class Joiner:
             parts.append(self._closed(after))
         self._silence = None if last else after.copy()
         self._gap = max(_samples(self._pauses.after(ends) / self.speed), ONSET_MARGIN)
-        limit = len(sound) if self._ends is None else end + min(RELEASE_MARGIN, _samples(self._ends.tail))
+        if self._ends is not None:
+            limit = end + min(RELEASE_MARGIN, _samples(self._ends.tail))
+        else:
+            limit = len(sound) if last else end + RELEASE_MARGIN  # the rest of its silence is not heard
         return Trimmed(Sound.join(parts), offset, limit)
 
     def _head(self, speech: Sound, begin: int) -> tuple[Sound, int, int]:
@@ -165,7 +171,8 @@ def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
     # Outwards; but the outermost frames are loud only because the power is smoothed.
     begin = (int(loud[0]) + FRAME) // STEP * STEP
     if pad is not None:
-        begin = max(0, min(max(begin, pad - EARLIEST), pad - LATEST))
+        earliest = max(EARLIEST, math.ceil(EARLIEST_SHARE * pad / STEP) * STEP)
+        begin = max(0, min(max(begin, pad - earliest), pad - LATEST))
     end = -(-int(loud[-1]) // STEP) * STEP
     return begin, min(max(begin, end), last)
 

@@ -59,7 +59,9 @@ class AsyncKokoroClient(BaseClient):
         return await self._get("/health", self._timeouts.health)
 
     async def voices(self) -> list[Voice]:
-        return values.voices(await self._get("/voices", self._timeouts.synthesis))
+        answer = await self._get("/voices", self._timeouts.synthesis)
+        with wire.map_answer_errors(self.url):
+            return values.voices(answer)
 
     async def synthesize(
         self,
@@ -83,12 +85,14 @@ class AsyncKokoroClient(BaseClient):
     async def reading(self, text: str, voice: str | None = None, **fields: Any) -> TextReading:
         body = self._body(text, voice, fields)
         response, _ = await self._read("/text/reading", body, self._timeouts.synthesis)
-        return values.text_reading(wire.json_object(response))
+        with wire.map_answer_errors(self.url):
+            return values.text_reading(wire.json_object(response))
 
     async def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         body = self._body(text, voice, fields)
         response, _ = await self._read("/tts/captioned", body, self._timeouts.batch)
-        return await asyncio.to_thread(lambda: values.captioned_clip(wire.json_object(response)))
+        with wire.map_answer_errors(self.url):
+            return await asyncio.to_thread(lambda: values.captioned_clip(wire.json_object(response)))
 
     async def stream(self, text: str, voice: str | None = None, **fields: Any) -> AsyncGenerator[bytes, None]:
         stopwatch = Stopwatch()
@@ -96,6 +100,7 @@ class AsyncKokoroClient(BaseClient):
             self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response,
             aclosing(self._timed(response, stopwatch)) as chunks,
         ):
+            wire.check_audio(response)
             async for chunk in chunks:
                 for piece in wire.pieces(chunk, self._chunk_size):
                     yield piece
@@ -156,6 +161,7 @@ class AsyncKokoroClient(BaseClient):
     async def _synthesize(self, path: str, body: Body, timeout: float) -> AudioClip:
         stopwatch = Stopwatch()
         async with self._post(path, body, timeout) as response:
+            wire.check_audio(response)
             chunks = [chunk async for chunk in self._timed(response, stopwatch)]
         return wire.clip(response, chunks, body, stopwatch.latency())
 

@@ -65,7 +65,9 @@ class KokoroClient(BaseClient):
         return self._get("/health", self._timeouts.health)
 
     def voices(self) -> list[Voice]:
-        return values.voices(self._get("/voices", self._timeouts.synthesis))
+        answer = self._get("/voices", self._timeouts.synthesis)
+        with wire.map_answer_errors(self.url):
+            return values.voices(answer)
 
     def synthesize(
         self,
@@ -95,13 +97,15 @@ class KokoroClient(BaseClient):
         """How a text would be said, and why, without speaking it."""
         body = self._body(text, voice, fields)
         response, _ = self._read("/text/reading", body, self._timeouts.synthesis)
-        return values.text_reading(wire.json_object(response))
+        with wire.map_answer_errors(self.url):
+            return values.text_reading(wire.json_object(response))
 
     def captioned(self, text: str, voice: str | None = None, **fields: Any) -> CaptionedClip:
         """The whole of a text, with the time of each word."""
         body = self._body(text, voice, fields)
         response, _ = self._read("/tts/captioned", body, self._timeouts.batch)
-        return values.captioned_clip(wire.json_object(response))
+        with wire.map_answer_errors(self.url):
+            return values.captioned_clip(wire.json_object(response))
 
     def stream(self, text: str, voice: str | None = None, **fields: Any) -> Iterator[bytes]:
         """The bytes of one file, as they are synthesized. Raises BrokenOff if the file does not come to its end.
@@ -110,6 +114,7 @@ class KokoroClient(BaseClient):
         """
         stopwatch = Stopwatch()
         with self._post("/tts/stream", self._body(text, voice, fields), self._timeouts.stream) as response:
+            wire.check_audio(response)
             for chunk in self._timed(response, stopwatch):
                 yield from wire.pieces(chunk, self._chunk_size)
 
@@ -161,6 +166,7 @@ class KokoroClient(BaseClient):
     def _synthesize(self, path: str, body: Body, timeout: float) -> AudioClip:
         stopwatch = Stopwatch()
         with self._post(path, body, timeout) as response:
+            wire.check_audio(response)
             chunks = list(self._timed(response, stopwatch))
         return wire.clip(response, chunks, body, stopwatch.latency())
 

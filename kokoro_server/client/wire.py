@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import time
 import zipfile
@@ -22,6 +23,8 @@ DEFAULT_URL = "http://127.0.0.1:8880"
 DEFAULT_VOICE = "af_heart"
 NDJSON = {"Accept": "application/x-ndjson"}
 API_KEY_VARIABLE = "KOKORO_API_KEY"
+PAGES = ("text/", "application/json", "application/xml", "application/xhtml")  # begin the types of what is no audio
+MAX_EVENT = 16 << 20  # bytes; our server's have some hundred thousand
 
 Body = dict[str, Any]
 ClipRequest = str | Mapping[str, Any]
@@ -92,8 +95,9 @@ class Stopwatch:
 
 def synthesis_ms(response: httpx.Response) -> float | None:
     """Milliseconds that the server reports; None for a stream."""
-    reported = [response.headers.get(name) for name in ("x-queue-time-ms", "x-inference-time-ms")]
-    return sum(map(float, reported)) if all(reported) else None
+    reported = [_number(response.headers.get(name)) for name in ("x-queue-time-ms", "x-inference-time-ms")]
+    known = [number for number in reported if number is not None]
+    return sum(known) if len(known) == len(reported) else None
 
 
 @contextmanager
@@ -120,6 +124,28 @@ def map_stream_errors(url: str) -> Iterator[None]:
         raise BrokenOff(f"{url} broke off in the middle of the audio: {error or type(error).__name__}") from error
 
 
+@contextmanager
+def map_answer_errors(url: str) -> Iterator[None]:
+    """Turn the errors of parsing an answer that another program has sent, or that is damaged, into ClientError."""
+    try:
+        yield
+    except ClientError:
+        raise
+    except Exception as error:
+        raise not_ours(url, f"{type(error).__name__}: {error}") from error
+
+
+def not_ours(url: str, reason: str) -> ClientError:
+    return ClientError(f"{url} sent no answer of a Kokoro Server: {reason[:200]}", code="unexpected_answer")
+
+
+def check_audio(response: httpx.Response) -> None:
+    """Raises ClientError for the page of a proxy or a login in place of audio."""
+    media_type = response.headers.get("content-type", "").lower()
+    if media_type.startswith(PAGES):
+        raise not_ours(str(response.url), f"its type is {media_type}")
+
+
 def pieces(chunk: bytes, size: int | None) -> Iterator[bytes]:
     """The chunk, in pieces of at most `size` bytes. Nothing is held back until a piece is full."""
     if size is None:
@@ -143,13 +169,21 @@ class CaptionedEvents:
     def add(self, content: bytes) -> Iterator[CaptionedChunk]:
         """The chunks of the lines that `content` completes."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        for event in map(json.loads, lines):
+        if len(self._rest) > MAX_EVENT:
+            raise not_ours(self._url, f"an event has more than {MAX_EVENT:,} bytes")
+        for line in lines:
+            if chunk := self._chunk(line):
+                yield chunk
+
+    def _chunk(self, line: bytes) -> CaptionedChunk | None:
+        with map_answer_errors(self._url):
+            event = json.loads(line)
             if event["type"] == "error":
-                raise BrokenOff(event["message"])
-            if event["type"] == "done":
-                self._complete = True
-            else:
-                yield captioned_chunk(event)
+                raise BrokenOff(str(event["message"]))
+            if event["type"] != "done":
+                return captioned_chunk(event)
+        self._complete = True
+        return None
 
     def check_complete(self) -> None:
         if not self._complete:
@@ -161,7 +195,7 @@ def server_error(response: httpx.Response) -> ServerError:
     try:
         error = response.json()["error"]
         code, message, field = str(error["code"]), str(error["message"]), error.get("field")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         code, field = "unexpected_answer", None
         message = f"{response.url} answered with status {response.status_code}; is it a Kokoro Server?"
     return ServerError(
@@ -175,17 +209,23 @@ def server_error(response: httpx.Response) -> ServerError:
 
 
 def _seconds(text: str | None) -> float | None:
+    number = _number(text)  # a date is none: our server never sends one
+    return None if number is None else max(0.0, number)
+
+
+def _number(text: str | None) -> float | None:
     try:
-        return max(0.0, float(text)) if text else None
+        number = float(text) if text else math.nan
     except ValueError:
-        return None  # a date, which our server never sends
+        return None
+    return None if math.isnan(number) else number
 
 
 def json_object(response: httpx.Response) -> dict[str, Any]:
     """The JSON object of a response whose content has been read."""
     try:
         parsed = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     if not response.is_success or not isinstance(parsed, dict):
         raise server_error(response)
@@ -194,19 +234,19 @@ def json_object(response: httpx.Response) -> dict[str, Any]:
 
 def clip(response: httpx.Response, chunks: Sequence[bytes], body: Body, latency: Latency) -> AudioClip:
     content, duration = join_chunks(chunks, body)
-    header = response.headers.get("x-audio-duration")
+    reported = _number(response.headers.get("x-audio-duration"))
     return AudioClip(
         content=content,
         format=body.get("format", "wav"),
         voice=response.headers.get("x-voice-used", body["voice"]),
-        duration=float(header) if header else duration,
+        duration=duration if reported is None else reported,
         latency=latency,
     )
 
 
 def batch(response: httpx.Response, latency: Latency) -> list[AudioClip | ClipFailed]:
     """The clips of a zip file, in order. All have the latency of the one response."""
-    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+    with map_answer_errors(str(response.url)), zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         manifest = json.loads(archive.read("manifest.json"))
         return [_batch_clip(archive.read(entry["file"]), entry, latency) for entry in manifest]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 from kokoro_server.assets import library
@@ -17,6 +18,7 @@ from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import Closable, Engine, HasConditions, MeasuresSpeed
+from kokoro_server.engine.speed import BestSpeed
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.event_loop import collect_all, freeze_again, trim
 from kokoro_server.runtime.machine import available_cores
@@ -34,13 +36,15 @@ INT8_WEIGHTS = (
 class LoadedModel:
     """Engines, one for each device, and the facts about them. `protocol.Reloadable` if it has `make_engines`.
 
-    `conditions` say what works worse than it should. A `load` replaces those of the engines.
+    `conditions` say what works worse than it should. A `load` replaces those of the engines. `best_speed` keeps the
+    speed of the engines that measure theirs.
     """
 
     engines: tuple[Engine, ...]
     facts: ModelFacts
     conditions: tuple[Condition, ...] = ()
     make_engines: Callable[[], Sequence[Engine]] | None = None
+    best_speed: BestSpeed | None = None
     _own_conditions: tuple[Condition, ...] = field(init=False)
     _not_loaded: Condition = field(init=False)
 
@@ -87,6 +91,8 @@ class LoadedModel:
         for engine in self.engines:
             if isinstance(engine, MeasuresSpeed):
                 engine.measure()
+                if self.best_speed and engine.real_time_factor:
+                    engine.real_time_factor = self.best_speed.improved(engine.real_time_factor)
 
 
 LoadModel = Callable[[Settings], LoadedModel]
@@ -126,7 +132,10 @@ def load(settings: Settings) -> LoadedModel:
     gpu = Condition(Reason.GPU_UNUSED, backends.unused_gpu(settings, backend))
     facts = ModelFacts(assets.voices, assets.precision, assets.source, backend, compute, kernels)
     conditions = (weights, gpu, *_conditions(engines))
-    return LoadedModel(tuple(engines), facts, conditions, partial(_engines_again, settings, assets, folder))
+    build = folder.name if folder else f"torch{version('torch')}-{assets.digest[:8]}"
+    best_speed = BestSpeed.of(settings.cache_dir, f"{build} kernels={kernels}", len(engines))
+    again = partial(_engines_again, settings, assets, folder)
+    return LoadedModel(tuple(engines), facts, conditions, again, best_speed)
 
 
 def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:

@@ -23,6 +23,15 @@ def model_speed(speed: float) -> float:
     return speed if SLOWEST_CLEAR <= speed <= FASTEST_CLEAR else 1.0
 
 
+def at_speed(durations: NDArray[np.int64], speed: float) -> NDArray[np.int64]:
+    """`model.kokoro.at_speed` for one row, without torch."""
+    number = np.arange(1, len(durations) + 1)
+    exact = np.cumsum(durations) / np.float64(np.float32(speed))
+    ends = np.maximum.accumulate(np.maximum(np.round(exact).astype(np.int64) - number, 0)) + number
+    lengths: NDArray[np.int64] = np.diff(ends, prepend=0)
+    return lengths
+
+
 def noise(seed: int, frames: int) -> NDArray[np.float32]:
     """Gaussian noise that excites the harmonic source. A longer sample begins with the shorter one of its seed."""
     generator = np.random.Generator(np.random.PCG64(seed % 2**64))

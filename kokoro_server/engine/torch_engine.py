@@ -16,6 +16,7 @@ from torch import Tensor
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
+from kokoro_server.engine.speed import PASSES, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 
 os.environ.setdefault("ONEDNN_JIT_PROFILE", "0")  # else each process leaves a /tmp/perf-PID.map behind
@@ -36,6 +37,7 @@ class TorchEngine:
 
     conditions: tuple[Condition, ...] = ()
     precision = "fp32"  # of the arithmetic
+    real_time_factor: float | None = None
 
     def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
         self.model = model
@@ -73,6 +75,13 @@ class TorchEngine:
         started = time.perf_counter()
         self.synthesize([warmup_row()])
         log.info("warmed up device=%s seconds=%.2f", self.device, time.perf_counter() - started)
+
+    def measure(self) -> None:
+        """Measure the speed of one row alone, on a CPU. Other devices are fast, and are not measured."""
+        if self.model.placement.device.type == "cpu":
+            passes = [timed(lambda: len(self.synthesize([warmup_row()])[0].audio)) for _ in range(PASSES)]
+            self.real_time_factor = real_time_factor(passes, torch.get_num_threads())
+            log.info("measured device=%s real_time_factor=%.3f", self.device, self.real_time_factor)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         for row in rows:

@@ -31,6 +31,7 @@ from kokoro_server.errors import (
 from kokoro_server.g2p.extras import NOT_INSTALLED
 from kokoro_server.g2p.http_transport import KeepAliveTransport, ResponseTooLarge
 from kokoro_server.g2p.micro_batcher import CallBrokenOff, MicroBatcher, PendingText
+from kokoro_server.g2p.recent_texts import RecentTexts
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.schemas import MAX_BATCH_TEXTS, PRIORITY_HEADER, WORKERS_HEADER
 from kokoro_server.languages import ENGLISH, Language
@@ -93,6 +94,7 @@ class G2PClient:
         self._batchers: dict[tuple[Sequence[Language], bool], MicroBatcher] = {}
         self._workers: int | None = None  # for English, if the service says
         self._suspects = asyncio.Lock()
+        self._recent = RecentTexts()
         self._answered = time.monotonic()
         self._down_since: float | None = None
 
@@ -102,7 +104,18 @@ class G2PClient:
         return self._url()
 
     async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
-        """The phonemes of each text, in order; all of them or an error. `bulk`: behind all other texts."""
+        """The phonemes of each text, in order; all of them or an error. `bulk`: behind all other texts.
+
+        Short texts that were asked for lately are answered without the service.
+        """
+        if (known := self._recent.get(texts, language)) is not None:
+            return known
+        results = await self._ask(texts, language, bulk=bulk)
+        if not bulk:  # a book's many sentences would displace the few that come again
+            self._recent.add(texts, language, results)
+        return results
+
+    async def _ask(self, texts: Sequence[str], language: Language, *, bulk: bool) -> list[G2PResult]:
         results: list[G2PResult] = []
         deadline = read_by.get()
         try:

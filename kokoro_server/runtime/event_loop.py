@@ -18,6 +18,7 @@ GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest
 LAG_INTERVAL = 0.25  # seconds from one look at the loop's lag to the next
 M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt. Each thread would else have a pool of freed memory of its own
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system
+TRIM_EVERY = 30  # seconds from one time to the next if requests never stop
 
 
 def run_on_loop(main: Coroutine[Any, Any, None]) -> None:
@@ -80,12 +81,14 @@ def trim() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-async def trim_when_quiet(is_busy: Callable[[], bool]) -> None:
-    quiet = QUIET
+async def trim_now_and_then(is_busy: Callable[[], bool]) -> None:
+    """When it has been quiet for a while, and in between: a crowd that never ends may not make memory grow."""
+    quiet, since = QUIET, 0
     while True:
         await asyncio.sleep(1)
-        quiet = 0 if is_busy() else quiet + 1
-        if quiet == QUIET:
+        quiet, since = 0 if is_busy() else quiet + 1, since + 1
+        if quiet == QUIET or (quiet < QUIET and since >= TRIM_EVERY):
+            since = 0
             await asyncio.to_thread(trim)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 PROCESS = Path("/proc/self")
+CPUINFO = Path("/proc/cpuinfo")
+PROCESSOR_FIELDS = ("model name", "CPU implementer", "CPU part", "CPU variant")  # the last three on ARM
 UNKNOWN_MEMORY = 4 << 30  # bytes, where the system does not say how much it has
 
 
@@ -22,6 +25,16 @@ def available_cores(process: Path = PROCESS) -> float:
 def thread_count(process: Path = PROCESS) -> int:
     """How many threads can run at once."""
     return max(1, int(available_cores(process)))
+
+
+def processor(cpuinfo: Path = CPUINFO) -> str:
+    """The model of the first processor, as the system names it."""
+    with contextlib.suppress(OSError):
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0].splitlines()
+        fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        if found := [fields[name] for name in PROCESSOR_FIELDS if name in fields]:
+            return " ".join(found)
+    return platform.processor() or platform.machine()
 
 
 def available_memory(process: Path = PROCESS) -> int:

@@ -24,7 +24,7 @@ from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
 from kokoro_server.http.websocket_protocol import WebSocketProtocol
 from kokoro_server.observability.siblings import Cell, Siblings
 from kokoro_server.runtime.background import background
-from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet
+from kokoro_server.runtime.event_loop import freeze_heap, trim_now_and_then
 from kokoro_server.runtime.machine import thread_count
 from kokoro_server.runtime.sockets import (
     SHUTDOWN_GRACE,
@@ -115,7 +115,7 @@ async def serve(
                 if listeners.wyoming and not shared:
                     log_wyoming(listeners.wyoming)
                 wyoming = _wyoming(app, settings, listeners.wyoming, server, limits)
-                async with background(trim_when_quiet(lambda: app.state.running.busy)), wyoming:
+                async with background(trim_now_and_then(lambda: app.state.running.busy)), wyoming:
                     await server.serve(sockets=[listeners.http])
                 log.info("stopping")
     if app.state.device_lost:

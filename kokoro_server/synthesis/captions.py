@@ -48,6 +48,7 @@ class Timing:
 
 
 def later(word: Timing, seconds: float) -> Timing:
+    """A copy of the word that comes later, with its times to a tenth of a millisecond."""
     return replace(word, start=round(word.start + seconds, 4), end=round(word.end + seconds, 4))
 
 

@@ -10,13 +10,14 @@ from kokoro_server.text.lexicon import request_lexicon
 from kokoro_server.text.pace import SECONDS_PER_PHONEME
 from kokoro_server.text.pauses import NATURAL_PAUSES, Pause
 from kokoro_server.text.script import Run, Script
+from kokoro_server.text.splitter import BLANK_LINE
 
 # Seconds for a character at speed 1, spaces and the gaps between sentences included. Measured with one voice in each
 # language, six in English: `tests/synthesis/test_clip_length.py` has the measurements.
 SECONDS_PER_CHARACTER = {languages.FR: 0.052, languages.HI: 0.090, languages.JA: 0.175, languages.ZH: 0.230}
 SECONDS_PER_LETTER = 0.060  # in the other languages
 SECONDS_PER_DIGIT = 0.40  # beyond those of a character: "1998" has four characters and is said as twenty
-SENTENCE_ENDS = ".!?…。！？।\n"
+SENTENCE_ENDS = ".!?…‽。！？｡．।॥\n\x85\u2028\u2029"
 
 
 def predicted_seconds(parts: Script, *, phonemes: bool = False, lexicon: Mapping[str, str] | None = None) -> float:
@@ -44,12 +45,15 @@ def predicted_seconds(parts: Script, *, phonemes: bool = False, lexicon: Mapping
 
 def longer_pauses(parts: Script, pauses: Mapping[str, float]) -> float:
     """About the seconds by which a script is longer if sentences and paragraphs have these pauses."""
+    longer = {name: max(asked - getattr(NATURAL_PAUSES, name), 0.0) for name, asked in pauses.items()}
+    sentence, paragraph = longer.get("sentence"), longer.get("paragraph")
     seconds = 0.0
-    for name, ends in (("sentence", SENTENCE_ENDS), ("paragraph", ("\n\n",))):
-        longer = max(pauses.get(name, 0.0) - getattr(NATURAL_PAUSES, name), 0.0)
-        if longer:
-            for run in script.runs(parts):
-                seconds += longer * sum(map(run.text.text.count, ends)) / run.delivery.speed
+    for run in script.runs(parts) if sentence or paragraph else ():
+        text = run.text.text
+        if sentence:
+            seconds += sentence * sum(map(text.count, SENTENCE_ENDS)) / run.delivery.speed
+        if paragraph:
+            seconds += paragraph * len(BLANK_LINE.findall(text)) / run.delivery.speed
     return seconds
 
 

@@ -20,7 +20,7 @@ from kokoro_server.callers.current import read_by
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
 from kokoro_server.engine.rows import model_speed
-from kokoro_server.errors import ClipTooLong, KokoroError, TextTooLong, UnknownVoice
+from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.background import cancel
@@ -85,12 +85,12 @@ class Clip:
 
     @property
     def audio(self) -> Audio:
-        assert self.sound
+        assert self.sound is not None
         return self.sound.audio
 
     @property
     def pcm16(self) -> Pcm16 | None:
-        assert self.sound
+        assert self.sound is not None
         return self.sound.pcm16
 
     @property
@@ -242,7 +242,10 @@ class Synthesizer:
             for silence in utterance.long_silences(unjoined):
                 yield silence
                 await asyncio.sleep(0)
-            yield utterance.finish()
+            end = utterance.finish()
+            if not (utterance.seconds or len(end.sound)):  # a file without a sample is no file in most formats
+                raise NothingToSay(f"{speech.subject} has neither speech nor a pause that lasts", field=speech.subject)
+            yield end
 
     def _given(self, ticket: Ticket, segment: Segment) -> Segment:
         """Counts a segment that goes to the listener of a stream."""

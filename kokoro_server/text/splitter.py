@@ -38,7 +38,7 @@ _TERMINATOR = (
 )
 _BREAK = re.compile(rf"{PRONUNCIATION_MARKUP.pattern}|{_TERMINATOR}|(?P<line>[{_LINE_END}]\s*+)")
 _SPACE = re.compile(r"\s+")
-_BLANK_LINE = re.compile(r"\n[^\S\n\v]*+\n|\u2029")  # a line with nothing but a vertical tab is none: SSML's <s>
+BLANK_LINE = re.compile(r"\n[^\S\n\v]*+\n|\u2029")  # a line with nothing but a vertical tab is none: SSML's <s>
 _LONGEST_GAP = 1_000  # characters of white space, in which a blank line is looked for
 _BREAKABLE_SPACE = re.compile(r"[^\S\xa0\u2007\u202f]+")  # a no-break space holds a number together
 _WIDE_COMMA = r"(?:[、；]|[，：](?!\d))"
@@ -95,7 +95,7 @@ def sentences(
             if inner:
                 position = offset + first + len(body) - len(body.lstrip())
                 gap = _SPACE.match(text, first + len(body.rstrip()), last + _LONGEST_GAP)
-                blank = gap is not None and _BLANK_LINE.search(gap.group()) is not None
+                blank = gap is not None and BLANK_LINE.search(gap.group()) is not None
                 yield TextSpan(position, position + len(inner), inner, continues=last < end, ends_paragraph=blank)
         start = end
 

@@ -82,7 +82,7 @@ class VoiceSnapshot:
         return self.info(next(iter(mix.parse(spec, self._known)))).language
 
     def gain(self, spec: str) -> float:
-        """dB, that bring a voice or mix to the level of all. A custom pack has not been measured: 0."""
+        """dB, that bring a voice or mix to the level of all. That of a custom pack is estimated."""
         parts = mix.parse(spec, self._known)
         added = {name: weight for name, weight in parts.items() if weight > 0}
         return sum(self._gain(name) * weight for name, weight in added.items()) / sum(added.values())
@@ -91,7 +91,7 @@ class VoiceSnapshot:
         custom = self.custom.get(name)
         if custom is None:
             return levels.GAINS.get(name, 0.0)
-        return self.gain(custom.source) if isinstance(custom.source, str) else 0.0
+        return self.gain(custom.source) if isinstance(custom.source, str) else levels.estimated_gain(custom.source)
 
     def cached(self, canonical: str) -> Pack | None:
         """The styles of a voice or mix if they are in memory."""

@@ -74,10 +74,12 @@ export class Monitor {
     queue: new Tile("queue", 4),
     batch: new Tile("batch", 4),
     wait: new Tile("wait", 20),
+    sound: new Tile("sound", 100),
     throughput: new Tile("throughput", 2),
   };
   #devices = document.querySelector("#devices");
   #before = null; // {requests, batches, at}
+  #starts = []; // {audio, audible} of each reading in the last minute
 
   get readings() {
     return Object.fromEntries(Object.entries(this.#tiles).map(([name, tile]) => [name, [...tile.readings]]));
@@ -96,10 +98,11 @@ export class Monitor {
     } catch (error) {
       this.#say(error instanceof KeyNeeded ? "locked" : "unreachable");
       this.#before = null;
+      this.#starts = [];
     }
   }
 
-  #show({ status, queue_status: queue, performance: done, devices, config }) {
+  #show({ status, queue_status: queue, performance: done, devices, config, first_audio: audio, first_audible: audible }) {
     this.#say(status);
     this.#showDevices(devices);
     const { rows, batches, seconds } = this.#since(done);
@@ -109,7 +112,20 @@ export class Monitor {
     waiting.show(queue.current_size, number(queue.current_size), `${number(queue.running_rows)} being spoken`);
     batch.show(size, number(done.recent.avg_batch_size), `lately, of at most ${number(config.max_batch_size)}`);
     waits.show(wait.p50, time(wait.p50), `95 % within ${time(wait.p95)}`);
+    this.#showStarts({ audio, audible });
     throughput.show(rows / seconds, `${number(rows / seconds)} / s`, `${phrases(done.total_requests)} since the start`);
+  }
+
+  /** How long listeners have waited for the first sound in the last minute: the mean. */
+  #showStarts(now) {
+    if (now.audible.count < (this.#starts.at(-1) ?? now).audible.count) this.#starts = []; // the server was restarted
+    this.#starts.push(now);
+    this.#starts.splice(0, this.#starts.length - HISTORY);
+    const [oldest] = this.#starts;
+    const latest = mean(now.audible, (this.#starts.at(-2) ?? now).audible);
+    const sound = mean(now.audible, oldest.audible);
+    const note = sound ? `first audio after ${time(mean(now.audio, oldest.audio))}` : "nobody has waited";
+    this.#tiles.sound.show(latest, sound ? time(sound) : "–", note);
   }
 
   #showDevices(devices) {
@@ -151,6 +167,12 @@ function deviceLine({ device, status, busy_share: busy, idle_gap_ms: gap, resour
     pinned === undefined ? null : `${gigabytes(pinned)} pinned`,
   ];
   return [device, ...facts.filter(Boolean)].join(" · ");
+}
+
+/** The mean milliseconds between two readings of a count and its total; 0 if nothing was counted. */
+function mean(now, before) {
+  const count = now.count - before.count;
+  return count ? (1000 * (now.total_seconds - before.total_seconds)) / count : 0;
 }
 
 function gigabytes(bytes) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -9,13 +10,17 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from websockets.asyncio.client import connect
 
 from kokoro_server.audio.audible import first_audible
+from kokoro_server.audio.join import LEAD
 from tests.audio_files import decode
 from tests.servers import Server
 
 QUIET_START = '<speak><break time="300ms"/>Hello there, my friend.</speak>'
+TWO_SENTENCES = "Hello there, my friend. It was late."
 RATE = 24_000
+PATIENCE = 120  # seconds
 
 
 def post(server: Server, path: str, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
@@ -62,6 +67,49 @@ def test_events_and_captions_say_it_too(tiny_server: Server) -> None:
     for headers in ({}, {"Accept": "application/x-ndjson"}):
         answer = post(tiny_server, "/tts/captioned", headers, text=QUIET_START, ssml=True, format="pcm")
         assert steps(answer)["audible"] > 300
+
+
+CARTESIA = {
+    "model_id": "sonic-3",
+    "context_id": "one",
+    "voice": {"mode": "id", "id": "af_heart"},
+    "output_format": {"container": "raw", "encoding": "pcm_s16le", "sample_rate": RATE},
+    "language": "en",
+    "continue": False,
+}
+SESSIONS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "websocket": ("/tts/ws", [{"type": "append", "text": TWO_SENTENCES}, {"type": "close"}]),
+    "deepgram": (
+        f"/v1/speak?encoding=linear16&sample_rate={RATE}",
+        [{"type": "Speak", "text": TWO_SENTENCES}, {"type": "Close"}],
+    ),
+    "elevenlabs": (
+        f"/v1/text-to-speech/af_heart/stream-input?output_format=pcm_{RATE}",
+        [{"text": " "}, {"text": TWO_SENTENCES}, {"text": ""}],
+    ),
+    "cartesia": (
+        "/tts/websocket?cartesia_version=2026-03-01",
+        [CARTESIA | {"transcript": TWO_SENTENCES}],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SESSIONS)
+async def test_the_first_sound_of_a_sentence_that_a_sessions_listener_awaits_is_counted(
+    tiny_server: Server, kind: str
+) -> None:
+    """The second sentence is not awaited in silence. Wyoming's test is beside its others."""
+    path, messages = SESSIONS[kind]
+    before = counted(tiny_server, kind)
+    async with asyncio.timeout(PATIENCE), connect(tiny_server.url.replace("http", "ws", 1) + path) as socket:
+        for message in messages:
+            await socket.send(json.dumps(message))
+        async for received in socket:
+            if kind == "cartesia" and json.loads(received)["type"] == "done":
+                break
+    count, seconds = counted(tiny_server, kind)
+    assert count == before[0] + 1
+    assert seconds > before[1] + LEAD / 2
 
 
 def test_an_answer_without_sound_does_not(tiny_server: Server) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
+from kokoro_server.audio.loudness import true_peaks
+from kokoro_server.synthesis.utterance import PEAK_CEILING
 from kokoro_server.voices.levels import GAINS
+from tests.api.routes.test_voices import PHONEMES, client, say
 from tests.audio_files import decode
 from tests.servers import Server
 
+METER = 10 ** (0.2 / 20)  # how far EBU Tech 3341 lets a meter of true peaks be off
 TURNS = [{"text": "Who is there?"}, {"text": "A friend.", "voice": "am_adam"}]
 
 
@@ -65,3 +70,15 @@ def test_another_level_is_refused(tiny_server: Server) -> None:
     answer = httpx.post(f"{tiny_server.url}/tts", json={"text": "Hi.", "level": "loud"})
     assert answer.status_code == 422
     assert "'even' or 'own'" in answer.json()["error"]["message"]
+
+
+async def test_no_peak_of_a_voice_that_is_made_louder_is_over_the_ceiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GAINS, "af_heart", 20.0)
+    async with client(tmp_path, None) as server:
+        for path in ("/tts", "/tts/stream"):
+            for asked in ({}, {"speed": 2.5}, {"sample_rate": 48_000}, {"phonemes": f"{PHONEMES} " * 20}):
+                answer = await say(server, "af_heart", path, level="even", **asked)
+                peak = true_peaks(np.frombuffer(answer.content, "<f4").astype(np.float64)).max()
+                assert PEAK_CEILING * 0.9 < peak < PEAK_CEILING * METER, (path, asked)

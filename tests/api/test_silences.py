@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -84,3 +85,34 @@ def test_a_wrong_silence_is_refused_by_name(tiny_server: Server, fields: dict[st
     answer = httpx.post(f"{tiny_server.url}/tts", json={"text": "One.", **fields}, timeout=60)
     assert answer.status_code == 422
     assert answer.json()["error"]["field"] == at_fault
+
+
+@pytest.mark.parametrize("fields", [{}, {"lead": 0, "tail": 0}, {"speed": 4}, {"ssml": True}], ids=str)
+def test_subtitles_end_with_the_audio(tiny_server: Server, fields: dict[str, Any]) -> None:
+    text = "<speak>Yes.</speak>" if "ssml" in fields else "Yes."
+    body = {"text": text, "format": "srt", **fields}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=300)
+    times = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3})", answer.text)
+    start, end = (float(f"{seconds}.{milliseconds}") for _, _, seconds, milliseconds in times)
+    assert 0 <= start < end <= float(answer.headers["x-audio-duration"])
+
+
+NO_TIME: list[dict[str, Any]] = [
+    {"text": "[pause:0s]"},
+    {"text": "[pause:0.01ms]"},
+    {"text": "<speak><break time='0s'/></speak>", "ssml": True},
+    {"turns": [{"text": ""}, {"text": "—"}], "turn_pause": 0},
+]
+
+
+@pytest.mark.parametrize("body", NO_TIME, ids=range(len(NO_TIME)))
+@pytest.mark.parametrize("path", ["/tts", "/tts/stream", "/tts/captioned"])
+def test_a_pause_that_takes_no_time_is_nothing_to_say(tiny_server: Server, path: str, body: dict[str, Any]) -> None:
+    answer = httpx.post(tiny_server.url + path, json=body, timeout=300)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "nothing_to_say")
+
+
+def test_it_costs_no_other_clip_of_a_batch(tiny_server: Server) -> None:
+    bodies = [{"text": "[pause:0s]"}, {"text": "[pause:1s]"}]
+    answer = httpx.post(f"{tiny_server.url}/tts/batch", json={"requests": bodies}, timeout=300)
+    assert (answer.status_code, answer.headers["x-failed-requests"]) == (200, "1")

@@ -312,6 +312,14 @@ def test_a_clip_begins_and_ends_as_was_asked_whatever_the_model_leaves(
     assert largest_step(found) <= 1.1 * largest_step(spoken(before, after=after))
 
 
+def test_a_first_sound_long_before_its_duration_is_kept_whole() -> None:
+    """As it is heard at speed 0.7: 0.295 s early, of a pad of 0.7 s."""
+    audio = np.concatenate([noise(0.405, -85), voiced(0.5), noise(0.4, -85)])
+    found = trimmed(audio, pad=0.7)
+    assert found.offset <= samples(0.405 - LEAD)
+    assert np.array_equal(found.sound.audio[FADE : samples(0.2)], audio[found.offset :][FADE : samples(0.2)])
+
+
 def test_a_faint_first_sound_is_kept_whole() -> None:
     """60 ms of it, at a level that is under the threshold, before the voice."""
     audio = np.concatenate([noise(0.3, -85), noise(0.06, -62, 1), voiced(0.4), noise(0.4, -85)])
@@ -330,7 +338,7 @@ def test_noise_long_before_the_first_phoneme_is_not_its_sound() -> None:
     audio = spoken(before=0.6)
     audio[samples(0.1) : samples(0.13)] += noise(0.03, -30)
     assert trimmed(audio).offset < samples(0.1)
-    assert trimmed(audio, pad=0.65).offset >= samples(0.35)
+    assert trimmed(audio, pad=0.65).offset >= samples(0.25)
 
 
 def test_a_trimmed_clip_is_the_same_piece_by_piece() -> None:
@@ -358,3 +366,10 @@ def test_pauses_are_those_that_were_asked_for() -> None:
 def test_the_last_word_ends_within_a_trimmed_clip() -> None:
     found = trimmed(spoken(), Ends(tail=0.02))
     assert found.limit - found.offset <= len(found.sound)
+
+
+@pytest.mark.parametrize("ends", [None, Ends()], ids=["the model's own ends", "trimmed"])
+def test_the_last_word_of_a_piece_ends_before_the_next_piece_begins(ends: Ends | None) -> None:
+    joiner = Joiner(ends, Pauses(sentence=0.0))
+    first = joiner.add(Sound(spoken(after=1.0)), ends="sentence")
+    assert first.limit - first.offset <= len(first.sound) + ONSET_MARGIN

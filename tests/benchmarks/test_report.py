@@ -113,6 +113,15 @@ def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
     assert "a server that takes one at a time" not in text
 
 
+def test_the_first_audible_sound_has_columns_where_it_was_measured(home: Path) -> None:
+    runs = [run | {"first_audible_ms": {"p50": 70.0, "p95": 140.0}} for run in SERVE["runs"]]
+    (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": runs}))
+    assert run(home) == 0
+    text = (home / "docs" / "performance.md").read_text()
+    assert "| first audio of a stream: p50 | p95 | first audible sound: p50 | its p95 | failed requests |" in text
+    assert "| 1 | 600 | 9.5 ms | 19 ms | 70 ms | 140 ms | 0 of 200 | 55 |" in text
+
+
 def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(FORMS))
     assert run(home) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.stream_bench import BYTES_PER_SECOND, SAMPLE_RATE, playback
+from benchmarks.stream_bench import BYTES_PER_SECOND, SAMPLE_RATE, playback, steps
 
 SECOND = bytes(BYTES_PER_SECOND)
 
@@ -26,3 +26,13 @@ def test_the_first_sound_is_heard_after_the_silence_before_it() -> None:
     samples[7_200:] = 20_000
     found = playback([(0.5, samples[:3_000].tobytes()), (0.6, samples[3_000:].tobytes())])
     assert found.audible == pytest.approx(0.5 + 0.3)
+
+
+def test_the_rest_is_the_time_that_no_step_of_the_server_took() -> None:
+    found = steps("text;dur=3.5, queue;dur=0.1, inference;dur=400.0, total;dur=405.2, audible;dur=455.0", 0.41)
+    wanted = {"text": 0.0035, "queue": 0.0001, "inference": 0.4, "rest": 0.0064}
+    assert found == {name: pytest.approx(seconds) for name, seconds in wanted.items()}
+
+
+def test_a_stream_that_begins_with_silence_names_no_steps() -> None:
+    assert steps("", 0.01) == {"text": 0.0, "queue": 0.0, "inference": 0.0, "rest": 0.01}

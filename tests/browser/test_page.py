@@ -261,6 +261,8 @@ def test_charts_move_under_load(page: Page, tiny_server: Server) -> None:
             }""",
         )
     expect(page.locator("#tile-throughput .note")).not_to_have_text("0 phrases since the start")
+    expect(page.locator("#tile-sound .figure")).to_have_text(re.compile(r"^\d[\d.,]* m?s$"))
+    expect(page.locator("#tile-sound .note")).to_have_text(re.compile(r"^first audio after \d"))
     expect(page.locator("#batcher-state")).to_have_text("healthy")
     expect(page.locator("#devices li")).to_have_text(re.compile(r"^cpu · \d+(\.\d)? % busy"))
 

@@ -240,12 +240,13 @@ def test_timings_are_streamed_with_the_audio(tiny_server: Server, accept: str) -
 @pytest.mark.parametrize("characters", [3_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_thousands_of_characters_are_spoken_whole(tiny_server: Server, characters: int) -> None:
     text = "".join(f"This is sentence number {n}, and it is not the last one. " for n in range(360))[:characters]
-    body = {"text": text, "speed": 2, "format": "pcm"}
+    # A clip of low latency is cut as a stream is. The tiny model's voices speak pieces of other lengths at other rates.
+    body = {"text": text, "speed": 2, "format": "pcm", "optimize_for_latency": True}
     answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=300).json()
     spoken = [word["text"] for word in answer["words"]]
     assert spoken == re.findall(r"\w+", text)
     streamed = httpx.post(f"{tiny_server.url}/tts/stream", json=body, timeout=300)
-    assert len(streamed.content) == pytest.approx(len(base64.b64decode(answer["audio"])), rel=0.1)  # cut otherwise
+    assert len(streamed.content) == pytest.approx(len(base64.b64decode(answer["audio"])), rel=0.005)
 
 
 @pytest.mark.parametrize(

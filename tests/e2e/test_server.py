@@ -186,7 +186,7 @@ def test_killed_g2p_child_comes_back(doomed: Server) -> None:
     before = doomed.child_pid()
     os.kill(before, signal.SIGKILL)
     deadline = time.monotonic() + 60
-    while (response := say(doomed, "Hello.")).status_code != 200:
+    while (response := say(doomed, "Is it back?")).status_code != 200:
         assert response.status_code == 503
         assert int(response.headers["retry-after"]) >= 1
         assert time.monotonic() < deadline

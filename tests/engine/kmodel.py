@@ -13,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from kokoro_server.engine.model.kokoro import TokenBatch
+from kokoro_server.engine.model.kokoro import TokenBatch, at_speed
+from kokoro_server.engine.model.lengths import Lengths, Placement
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 
 HARMONICS = 9
+CPU = Placement(torch.device("cpu"), torch.float32)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ def noise(seed: int, frames: int) -> Tensor:
 
 
 def speak(model: Any, row: Row, *, sound: bool = True) -> Spoken:
-    """KModel's own forward with `noise(row.seed, …)`; without `sound` it stops before the decoder."""
+    """KModel's own forward with `noise(row.seed, …)`, its durations at other speeds than 1 made as ours are.
+
+    Without `sound` it stops before the decoder.
+    """
     seen: dict[str, Tensor] = {}
     decode = model.decoder.forward
 
@@ -46,10 +51,19 @@ def speak(model: Any, row: Row, *, sound: bool = True) -> Spoken:
         drawn = noise(row.seed, like.shape[1] // SAMPLES_PER_FRAME)
         return drawn[None, :, : like.shape[2]].to(like.dtype)
 
+    def rounded(frames: Tensor) -> Tensor:
+        durations = round_each(frames).clamp(min=1).long()
+        return at_speed(durations, torch.tensor([row.speed]), whole).to(frames.dtype)
+
+    round_each, whole = torch.round, Lengths((len(row.tokens) + 2,), len(row.tokens) + 2, CPU)
     style = torch.tensor(row.style, dtype=torch.get_default_dtype())[None]
     tokens = torch.tensor([[0, *row.tokens, 0]])
-    with patch.object(model.decoder, "forward", decoder), patch.object(torch, "randn_like", randn_like):
-        audio, durations = model.forward_with_tokens(tokens, style, row.speed)
+    with (
+        patch.object(model.decoder, "forward", decoder),
+        patch.object(torch, "randn_like", randn_like),
+        patch.object(torch, "round", rounded),
+    ):
+        audio, durations = model.forward_with_tokens(tokens, style, 1.0)
     return Spoken(audio, durations, seen["f0"], seen["energy"])
 
 

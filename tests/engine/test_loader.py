@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,16 @@ def test_an_unloaded_model_can_be_loaded_again(machine: Any, monkeypatch: pytest
     with pytest.raises(AssetError):
         model.load()
     assert {each.reason for each in degraded.current(model.conditions)} == {Reason.GPU_KERNELS, Reason.MODEL}
+
+
+def test_the_best_speed_is_kept_beside_the_weights_for_the_next_start(machine: Any, tmp_path: Path) -> None:
+    for measured, known in ((0.31, 0.31), (1.11, 0.31)):
+        engine = tiny_model.torch_engine()
+        machine("fp32", engine)
+        model = loader.load(Settings(cache_dir=tmp_path))
+        engine.measure = partial(setattr, engine, "real_time_factor", measured)
+        model.measure()
+        assert engine.real_time_factor == known
 
 
 def test_sessions_and_weights_of_a_cpu_are_freed(tmp_path: Path) -> None:

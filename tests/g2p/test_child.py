@@ -108,7 +108,7 @@ async def test_the_child_answers_and_leaves_nothing_behind(
     assert is_empty(tmp_path)
     assert any(record.message.startswith("g2p | loaded language=en-US") for record in caplog.records)
     with pytest.raises(G2PUnavailable):
-        await client.convert(["Hi!"], languages.EN_US)
+        await client.convert(["Bye!"], languages.EN_US)
     await child.stop()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from kokoro_server.errors import (
     UnknownLanguage,
 )
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
+from kokoro_server.g2p.recent_texts import MOST_KEPT
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.languages import Language
 
@@ -164,6 +166,7 @@ class Counting:
         self.bodies: list[dict[str, Any]] = []
         self.priorities: list[str | None] = []
         self.open = asyncio.Event()
+        self.numbers = itertools.count()
         self.client = G2PClient("http://g2p.test", 1, transport=httpx.MockTransport(self.answer), max_calls=max_calls)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
@@ -181,7 +184,8 @@ class Counting:
     async def ask_at_once(self, count: int, *spoken: Language, bulk: bool = False) -> list[dict[str, Any]]:
         """The calls that are made of so many requests for each language before any of them is answered."""
         self.close()
-        asked = [(str(number), language) for number in range(count) for language in spoken]
+        numbers = [str(next(self.numbers)) for _ in range(count)]  # no text twice: recent ones need no call
+        asked = [(number, language) for number in numbers for language in spoken]
         requests = [asyncio.create_task(self.client.convert([text], language, bulk=bulk)) for text, language in asked]
         await settle()
         bodies = list(self.bodies)
@@ -265,14 +269,58 @@ async def test_other_texts_do_not_wait_for_bulk() -> None:
     await settle()
     assert service.priorities == ["bulk"] * 2
     others = []
-    for number in range(3):
-        others.append(asyncio.create_task(service.client.convert([str(number)], languages.EN_US)))
+    for word in ("one", "two", "three"):
+        others.append(asyncio.create_task(service.client.convert([word], languages.EN_US)))
         await settle()
-    assert [body["texts"] for body in service.bodies[2:]] == [["0"], ["1"], ["2"]]
+    assert [body["texts"] for body in service.bodies[2:]] == [["one"], ["two"], ["three"]]
     assert service.priorities[2:] == [None] * 3
     service.open.set()
     await asyncio.gather(*flood, *others)
     assert all(len(set(body["texts"])) == 1 for body in service.bodies)
+
+
+async def test_a_short_text_that_comes_again_needs_no_call() -> None:
+    service = Counting("1")
+    service.open.set()
+    first = await service.client.convert(["OK", "Submit button"], languages.EN_US)
+    assert await service.client.convert(["OK", "Submit button"], languages.EN_US) == first
+    assert await service.client.convert(["OK"], languages.EN_US) == first[:1]
+    assert len(service.bodies) == 1
+
+
+async def test_a_short_text_in_another_language_is_another_text() -> None:
+    service = Counting("1")
+    service.open.set()
+    for language in (languages.EN_US, languages.ES):
+        await service.client.convert(["no"], language)
+    assert [body["lang"] for body in service.bodies] == ["en-US", "es"]
+
+
+async def test_a_text_that_the_service_could_not_convert_is_sent_again() -> None:
+    answers = iter((httpx.Response(500), httpx.Response(200, json={"results": [{"phonemes": "ok"}]})))
+    client = client_of(lambda _request: next(answers))
+    with pytest.raises(KokoroError):
+        await client.convert(["OK"], languages.EN_US)
+    assert await client.convert(["OK"], languages.EN_US) == [G2PResult("ok")]
+
+
+async def test_recent_short_texts_are_read_while_the_service_is_away() -> None:
+    service = Counting("1")
+    service.open.set()
+    known = await service.client.convert(["OK"], languages.EN_US)
+    service.client._transport = httpx.MockTransport(lambda _request: httpx.Response(503))
+    assert await service.client.convert(["OK"], languages.EN_US) == known
+
+
+async def test_the_texts_of_bulk_do_not_displace_those_that_come_again() -> None:
+    service = Counting("1")
+    service.open.set()
+    await service.client.convert(["OK"], languages.EN_US)
+    for number in range(MOST_KEPT // 200):
+        await service.client.convert([f"{number} {line}" for line in range(200)], languages.EN_US, bulk=True)
+    service.close()
+    await service.client.convert(["OK"], languages.EN_US)
+    assert service.bodies == []
 
 
 async def test_a_name_and_password_in_the_address_are_sent() -> None:

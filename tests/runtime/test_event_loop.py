@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import subprocess
 
 import pytest
 
+from kokoro_server.runtime import event_loop
+from kokoro_server.runtime.background import background
 from tests.servers import PYTHON, ROOT
 
 # glibc has a heap for each thread that allocates, at a multiple of 64 MB, unless asked otherwise.
@@ -37,3 +40,24 @@ def test_threads_share_freed_memory() -> None:
 
     usual = SCRIPT.replace("run_on_loop(main())", "import asyncio; asyncio.run(main())")
     assert reserved(SCRIPT) < 5 < reserved(usual)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_memory_is_given_back_in_a_crowd_that_never_ends_and_once_when_it_does(
+    busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[int] = []
+    monkeypatch.setattr(event_loop, "trim", lambda: trimmed.append(len(seconds)))
+    seconds: list[float] = []
+
+    async def second(length: float) -> None:
+        seconds.append(length)
+        await turn(0)
+
+    turn = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", second)
+    async with background(event_loop.trim_now_and_then(lambda: busy or len(seconds) < 10)):
+        while len(seconds) < 100:
+            await turn(0.001)
+    every = event_loop.TRIM_EVERY
+    assert trimmed[:3] == [every, 2 * every, 3 * every] if busy else trimmed == [9 + event_loop.QUIET]

@@ -111,3 +111,19 @@ def test_a_containers_memory_counts(eight: Machine) -> None:
     assert machine.available_memory(eight.process) == 1 << 28
     eight.limit("system.slice", memory__max=str(1 << 27))
     assert machine.available_memory(eight.process) == 1 << 27
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("processor\t: 0\nmodel name\t: Some CPU @ 2.5GHz\ncpu MHz\t: 2500.1\n\nprocessor\t: 1\n", "Some CPU @ 2.5GHz"),
+        ("processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n", "0x41 0xd0c 0x3"),
+    ],
+)
+def test_a_processor_has_the_name_of_its_model(tmp_path: Path, content: str, name: str) -> None:
+    (tmp_path / "cpuinfo").write_text(content)
+    assert machine.processor(tmp_path / "cpuinfo") == name
+
+
+def test_a_system_without_that_file_names_its_processor_too(tmp_path: Path) -> None:
+    assert machine.processor(tmp_path / "absent")

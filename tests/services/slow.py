@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadedModel
@@ -14,13 +15,14 @@ from tests.services import tiny
 
 
 class Slow:
-    """Takes SLOW_FACTOR seconds for a second of audio."""
+    """Takes SLOW_FACTOR seconds for a second of audio. That is a number, or a file that holds it."""
 
     device = "cpu"
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.real_time_factor: float | None = float(os.environ["SLOW_FACTOR"])
+        factor = os.environ["SLOW_FACTOR"]
+        self.real_time_factor: float | None = float(Path(factor).read_text() if Path(factor).is_file() else factor)
 
     @property
     def limits(self) -> EngineLimits:

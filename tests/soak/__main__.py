@@ -117,24 +117,27 @@ def holding(server: int) -> Holding:
 
 
 def left_over(before: Holding, after: Holding) -> list[str]:
+    """What processes have kept. Each may have one more of anything: pools begin a thread when they first need it."""
     return [
         f"{name}: {what} {before[name][what]:g} → {count:g}"
         for name, counts in after.items()
         for what, count in counts.items()
-        if count > before[name][what]
+        if count > before[name][what] + (before[name]["processes"] if what in COUNTED else 0)
     ]
 
 
 async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     warm_up = min(WARM_UP, seconds / 4)
     await load.run(server, options.clients, warm_up, options.seed)
-    before = await idle(server)
+    before, at_rest = await idle(server), [await asyncio.to_thread(memory, server.process.pid)]
     samples: list[dict[str, Any]] = []
     watching = asyncio.create_task(watch(server, samples))
     tally = await load.run(server, options.clients, seconds - warm_up, options.seed + 1)
     watching.cancel()
     after = await idle(server, no_more_than=before)
-    return result(tally, samples, before, after) | {"warm_up_seconds": warm_up}
+    at_rest.append(await asyncio.to_thread(memory, server.process.pid))
+    found = {"at_rest_mb": {name: [each.get(name, 0.0) for each in at_rest] for name in at_rest[0]}}
+    return result(tally, samples, before, after) | found | {"warm_up_seconds": warm_up}
 
 
 def result(tally: Tally, samples: list[dict[str, Any]], before: Holding, after: Holding) -> dict[str, Any]:
@@ -208,7 +211,7 @@ def main() -> int:
     found["samples"] = found["samples"][:: -(-len(found["samples"]) // KEPT_SAMPLES)]
     options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for name in ("seconds", "sent", "answered", "abandoned", "lost", "unexpected", "before", "after",
-                 "memory_mb", "left_over", "lag_p99_ms"):  # fmt: skip
+                 "memory_mb", "at_rest_mb", "left_over", "lag_p99_ms"):  # fmt: skip
         print(f"{name:<18} {found[name]}")
     if memory := found["samples"][-1]["device_memory"]:
         print(f"{'device_memory':<18} {memory}")

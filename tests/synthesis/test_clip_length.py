@@ -9,7 +9,7 @@ import pytest
 
 from kokoro_server import languages
 from kokoro_server.languages import Language
-from kokoro_server.synthesis.clip_length import predicted_seconds
+from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.script import Delivery, Run
 from kokoro_server.text.traced import Traced
@@ -88,6 +88,14 @@ def test_it_is_not_far_off(text: str, language: Language, speed: float, took: fl
 def test_pauses_count_and_their_markup_does_not() -> None:
     run = Run(Traced.of("One. [pause:20s] Two."), Delivery("af_heart", languages.EN_US, 2.0))
     assert predicted_seconds([run, Pause(3.0)]) == pytest.approx(23.0 + predicted("One.  Two.", speed=2.0))
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\u2029"])
+def test_pauses_that_are_asked_for_count(blank: str) -> None:
+    run = Run(Traced.of(f"One{blank}Two. Three"), Delivery("af_heart", languages.EN_US, 0.5))
+    assert longer_pauses([run], {"paragraph": 5.75}) == pytest.approx(10.0)
+    assert longer_pauses([run], {"sentence": 5.4}) >= 20.0
+    assert longer_pauses([run], {"sentence": 0.1, "comma": 5.0}) == 0.0
 
 
 def test_a_text_of_the_greatest_length_may_be_a_clip_at_ordinary_speed() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_server.audio.join import LEAD, TAIL
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import FireReason, Outcome, Priority
@@ -17,6 +18,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio,
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.server.app import create_app
 from kokoro_server.synthesis.synthesizer import Clip, Segment, Speech, Synthesizer
+from kokoro_server.text.pieces import Cutting
 from tests import tiny
 
 BUFFER = np.ones(10 * SAMPLES_PER_FRAME, np.float32)
@@ -108,6 +110,28 @@ async def test_a_clip_at_any_speed_is_as_long_as_its_speed_says_and_so_are_its_w
         if speed < 1:  # all of it is slower alike
             wanted = [time / speed for word in plain.words for time in (word.start, word.end)]
             assert times == pytest.approx(wanted, abs=0.001)
+
+
+async def test_the_rate_asked_for_is_heard_in_clips_and_in_streams_with_their_pauses(tmp_path: Path) -> None:
+    """Pieces are joined with pauses. What is before the first sound and after the last is the same at any speed."""
+    app = create_app(
+        Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None),
+        load=lambda _settings: tiny.load(tmp_path),
+    )
+    phonemes = " ".join(["ðˌɪs ɪz sˈɛntᵊns nˈʌmbəɹ wˈʌn, ænd ɪt ɪz nˌɑt ðə lˈæst wˈʌn."] * 5)
+    async with app.router.lifespan_context(app):
+
+        async def heard(cutting: Cutting, speed: float) -> tuple[int, float]:
+            """The joined pieces, and the seconds from the first sound to the last."""
+            speech = Speech(voice="af_heart", phonemes=phonemes, speed=speed)
+            found = [each async for each in app.state.services.synthesizer.segments(speech, cutting=cutting)]
+            return len(found), sum(len(each.audio) for each in found) / SAMPLE_RATE - LEAD - TAIL
+
+        for cutting in ("clip", "stream"):
+            pieces, plain = await heard(cutting, 1.0)
+            assert pieces > 1
+            for speed in (0.25, 0.5, 1.6, 2.0, 4.0):
+                assert (await heard(cutting, speed))[1] * speed == pytest.approx(plain, rel=0.02)
 
 
 async def test_speeds_near_the_voices_own_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

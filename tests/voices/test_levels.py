@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kokoro_server.assets.library import Assets
 from kokoro_server.voices import GRADES, CustomVoice, VoiceBook, VoiceInfo
-from kokoro_server.voices.levels import GAINS
+from kokoro_server.voices.levels import GAINS, estimated_gain
 from tests import tiny
 
 
@@ -36,9 +37,29 @@ def test_the_gain_of_a_blend_is_mixed_of_those_of_its_parts(book: VoiceBook) -> 
     assert book.now.gain("af_heart-am_adam(0.3)") == heart, "what is taken away is not heard"
 
 
-def test_a_named_blend_has_the_gain_of_its_recipe_and_a_pack_of_ones_own_none(book: VoiceBook) -> None:
+def test_a_named_blend_has_the_gain_of_its_recipe(book: VoiceBook) -> None:
     pack = book.pack("af_sky")
     voices = book.held({"duo": custom("af_heart+am_adam"), "granny": custom(pack), "trio": custom("duo+granny")}).now
     assert voices.gain("duo") == pytest.approx(book.now.gain("af_heart+am_adam"))
-    assert voices.gain("granny") == 0
-    assert voices.gain("trio") == pytest.approx(voices.gain("duo") / 2)
+    assert voices.gain("trio") == pytest.approx((voices.gain("duo") + voices.gain("granny")) / 2)
+
+
+def test_the_gain_of_a_pack_of_ones_own_is_estimated_from_its_styles(book: VoiceBook) -> None:
+    one, other = book.pack("af_sky"), book.pack("am_adam")
+    mixed = ((one + other) / 2).astype(np.float32)
+    voices = book.held({"one": custom(one), "other": custom(other), "mixed": custom(mixed)}).now
+    assert voices.gain("one") != voices.gain("other")
+    assert voices.gain("mixed") == pytest.approx(voices.gain("one+other"), abs=0.001), "as a blend of the two"
+
+
+def test_no_pack_is_made_louder_or_softer_than_all_voices(book: VoiceBook) -> None:
+    pack = book.pack("af_sky")
+    estimates = {estimated_gain((pack * factor).astype(np.float32)) for factor in (-1000, 1000)}
+    assert estimates == {min(GAINS.values()), max(GAINS.values())}
+
+
+@pytest.mark.real
+def test_a_copy_of_a_voice_has_nearly_its_gain(assets: Assets) -> None:
+    book = VoiceBook(assets.voices)
+    errors = [estimated_gain(book.pack(name)) - gain for name, gain in GAINS.items()]
+    assert max(map(abs, errors)) < 0.5

@@ -7,14 +7,14 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from fastapi import WebSocketDisconnect
 
 from kokoro_server.api.async_render import AsyncRenderer, Renderers
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.state import AppState
-from kokoro_server.audio.render import Rendering
+from kokoro_server.audio.render import Rendering, SoundStart
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
@@ -38,6 +38,8 @@ class SessionListener:
     A protocol overrides the methods that its client hears of. They raise WebSocketDisconnect or ConnectionError if the
     client has left.
     """
+
+    kind: ClassVar[str] = "websocket"  # a label of metrics
 
     async def on_start(self, sentence: SessionSentence) -> None:
         """A sentence begins."""
@@ -73,6 +75,7 @@ class WaitingSentence(NamedTuple):
     voice: str
     low_latency: bool
     follows: bool  # another one of the same turn
+    awaited_since: float | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +84,7 @@ class SessionSentence:
     request: TTSRequest
     low_latency: bool  # takes the bypass lane
     follows: bool  # another one of the same turn
+    awaited_since: float | None  # when it was said, if the listener then waited for it in silence
     # Its segments as they are synthesized; at the end None, or the error of a sentence that failed.
     segments: asyncio.Queue[Segment | KokoroError | None] = field(default_factory=lambda: asyncio.Queue(SEGMENTS_AHEAD))
 
@@ -130,11 +134,14 @@ class AgentSession:
     def say(self, delivery: TTSRequest, text: str, voice: str) -> None:
         """Queues a sentence. It takes the bypass lane if the listener waits for it in silence."""
         self._last_id += 1
-        silence = not self._unsent and self._services.queue.now() >= self._playback_end
-        low_latency = delivery.optimize_for_latency or silence
+        now = self._services.queue.now()
+        awaited_since = now if not self._unsent and now >= self._playback_end else None
+        low_latency = delivery.optimize_for_latency or awaited_since is not None
         self._unsent[self._last_id] = len(text)
         self._unsent_characters += len(text)
-        self._pending.put_nowait(WaitingSentence(self._last_id, delivery, text, voice, low_latency, self._in_turn))
+        self._pending.put_nowait(
+            WaitingSentence(self._last_id, delivery, text, voice, low_latency, self._in_turn, awaited_since)
+        )
         self._in_turn = True
 
     def flush(self) -> None:
@@ -186,7 +193,7 @@ class AgentSession:
             item = await self._pending.get()
             if isinstance(item, WaitingSentence):
                 request = item.delivery.model_copy(update={"text": item.text, "voice": item.voice})
-                sentence = SessionSentence(item.id, request, item.low_latency, item.follows)
+                sentence = SessionSentence(item.id, request, item.low_latency, item.follows, item.awaited_since)
                 self._synthesizing[item.id] = group.create_task(self._synthesize(sentence))
                 await ahead.put(sentence)
             else:
@@ -225,13 +232,17 @@ class AgentSession:
         return replace(queue.ticket(), first_deadline=queue.later_deadline())
 
     async def _send(self, sentence: SessionSentence, files: _Files) -> None:
+        now = self._services.queue.now
+        ready = now()
         await self._listener.on_start(sentence)
+        held = now() - ready  # by the client, which may listen to another context first
         begin = self._samples
         try:
             rendering = sentence.request.rendering()
             if files.rendering not in (None, rendering):
                 await self._end_file(files)
-            skipped = await self._send_segments(sentence, await files.open(rendering))
+            awaited_since = None if sentence.awaited_since is None else sentence.awaited_since + held
+            skipped = await self._send_segments(sentence, rendering, await files.open(rendering), awaited_since)
         except KokoroError as error:
             await self._listener.on_error(sentence, error)
         else:
@@ -244,10 +255,15 @@ class AgentSession:
                 await files.aclose()
         self._unsent_characters -= self._unsent.pop(sentence.id)
 
-    async def _send_segments(self, sentence: SessionSentence, renderer: AsyncRenderer) -> int:
+    async def _send_segments(
+        self, sentence: SessionSentence, rendering: Rendering, renderer: AsyncRenderer, awaited_since: float | None
+    ) -> int:
         """Returns how many characters were skipped. Raises the error of a sentence that failed."""
         skipped, begin, unsent = 0, self._samples, 0
+        start: SoundStart | None = None
         while isinstance(segment := await sentence.segments.get(), Segment):
+            if awaited_since is not None and start is None:
+                start = rendering.start(segment.sound, streamed=True)
             self._samples += len(segment.audio)
             unsent += len(segment.audio)
             skipped += segment.skipped
@@ -255,12 +271,22 @@ class AgentSession:
                 await self._listener.on_words(sentence, segment.words, begin / SAMPLE_RATE)
             ends_file = segment.last and self._file == "sentence"
             if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=ends_file):
+                if awaited_since is not None and start is not None:
+                    self._observe_start(self._services.queue.now() - awaited_since, start)
+                    awaited_since = None
                 with tracing.step("send"):
                     await self._listener.on_audio(data, unsent / SAMPLE_RATE)
                 unsent = 0
         if segment is not None:
             raise segment
         return skipped
+
+    def _observe_start(self, seconds: float, start: SoundStart) -> None:
+        """The first bytes are about to be sent of a sentence for which the listener waits."""
+        metrics = self._services.metrics
+        metrics.first_audio.observe(seconds)
+        if start.audible is not None:
+            metrics.first_audible.labels(self._listener.kind).observe(seconds + start.audible)
 
     async def _end_file(self, files: _Files) -> None:
         if data := await files.finish():

@@ -23,6 +23,7 @@ ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
 UNPRINTABLE = re.compile(r"[^\w./:@+-]")  # in a name from a client
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 QUIET_PATHS = ("/health", "/metrics")  # polled every few seconds
+WEBSOCKET_FAILED = 1011  # the code with which the server closes a WebSocket after an unexpected error
 RESPONSE_STARTS = ("http.response.start", "websocket.http.response.start")  # the latter refuses a WebSocket
 
 
@@ -57,8 +58,10 @@ class AccessLog:
                 await answer(scope, receive, response.send)
             raise  # uvicorn logs it with its traceback
         finally:
-            if is_http or response.started:  # a WebSocket that was accepted logs its own end
+            if is_http or response.started:
                 response.record(scope)
+            elif response.accepted:  # it logs its own end, and its time is that of a conversation
+                response.count(scope)
             request_id.reset(token)
 
 
@@ -75,6 +78,7 @@ class _ResponseRecorder:
         self._awaits_audio = False
         self._audible: tuple[str, float] | None = None  # kind of answer, seconds from its start to its first sound
         self.started = False
+        self.accepted = False  # a WebSocket
         self.aborted = False  # ended by an exception; its bytes may be incomplete
 
     async def send(self, message: Message) -> None:
@@ -86,6 +90,10 @@ class _ResponseRecorder:
             if timing := self._timing():
                 headers.append((b"server-timing", timing))
             message = {**message, "headers": headers}
+        elif message["type"] == "websocket.accept":
+            self._status, self.accepted = 101, True
+        elif message["type"] == "websocket.close" and message.get("code") == WEBSOCKET_FAILED:
+            self._status = 500
         elif message.get("body") and (self._awaits_audio or self._audible):
             self._observe_audio()
         await self._send(message)
@@ -123,11 +131,14 @@ class _ResponseRecorder:
         log.log(
             level, "request method=%s path=%s status=%d ms=%.1f%s", method, path, self._status, seconds * 1000, about
         )
+        self.count(scope)
+        self._metrics.request_time.observe(seconds)
+
+    def count(self, scope: Scope) -> None:
         # Only paths of existing routes become labels: clients can ask for any number of other paths.
         endpoint = getattr(scope.get("route"), "path", "other")
         ended = "broken_off" if self.aborted and self._status < 400 else outcome(self._status)
         self._metrics.requests.labels(endpoint, ended).inc()
-        self._metrics.request_time.observe(seconds)
 
 
 def outcome(status: int) -> str:

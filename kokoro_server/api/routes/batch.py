@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import shutil
 import tempfile
@@ -41,11 +42,12 @@ from kokoro_server.api.speech import (
 from kokoro_server.api.state import get_services
 from kokoro_server.batching.entry import Deadline, Priority
 from kokoro_server.batching.tickets import Ticket
-from kokoro_server.errors import KokoroError, first_of
+from kokoro_server.errors import KokoroError, first_of, for_client
 from kokoro_server.runtime.files import make_private_folder
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.pieces import Cutting
 
+log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"])
 
 SpooledFile = tempfile.SpooledTemporaryFile[bytes]
@@ -195,6 +197,9 @@ async def _clip(request: Request, number: int, body: Any, tickets: _Tickets, hel
         content = await held.hold(await spool.rendered(clip))
     except KokoroError as error:
         return _error_entry(number, body, error)
+    except Exception as error:  # a fault in one clip must not cost the rest
+        log.exception("clip failed number=%d", number)
+        return _error_entry(number, body, for_client(error))
     name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
     facts = {"duration": round(clip.seconds, 3), "status": "ok", "error": None, "skipped": clip.skipped}
     return ZipEntry(name, content, _manifest(number, name, body, facts))

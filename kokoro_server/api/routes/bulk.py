@@ -18,7 +18,15 @@ from kokoro_server.api.clip_files import ClipFile, ClipSpool, within_memory
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.speech import BatchRequest, TTSRequest
-from kokoro_server.api.speech import BINARY, ERRORS, RequestTimeout, check_clip_count, new_ticket, parse_clip
+from kokoro_server.api.speech import (
+    BINARY,
+    ERRORS,
+    RequestTimeout,
+    check_clip_count,
+    clip_later,
+    new_ticket,
+    parse_clip,
+)
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import STREAMING_HEADERS, take_place
 from kokoro_server.batching.entry import Priority
@@ -160,7 +168,8 @@ async def _frame(
         clip = await synthesizer.speak(parsed.speech(), ticket, overflow=spool)
         # A batch yields many clips at once. Those not encoded in a thread take turns, with other tasks in between.
         async with turn if rendering.plain else nullcontext():
-            frame = await _clip_frame(index, clip, await within_memory(request, await spool.rendered(clip), sent))
+            audio = await within_memory(request, await spool.rendered(clip), sent)
+            frame = await _clip_frame(index, clip_later(clip, spool.start(clip).late), audio)
             await asyncio.sleep(0)
             return frame
     except KokoroError as error:

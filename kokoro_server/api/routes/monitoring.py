@@ -17,6 +17,7 @@ from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import BadRequest, TooBusy, for_client
 from kokoro_server.observability.metrics import merged
+from kokoro_server.observability.siblings import Family
 from kokoro_server.runtime.json import JsonObject
 
 router = APIRouter(tags=["batching"])
@@ -32,18 +33,25 @@ async def batching(request: Request) -> JsonObject:
     """The state of the batch queue and its counts. `status` is `healthy`, `degraded`, `unhealthy` or `disabled`.
 
     `clip_audio` are the seconds of long clips, as predicted, that are `held` in memory while they are made, or
-    `waiting` until there is room.
+    `waiting` until there is room. `first_audio` and `first_audible` are how many answers have begun, and the
+    `total_seconds` from their requests to the first audio and to the first audible sound.
     """
-    return dict(await get_services(request).queue.state()) | {"clip_audio": await _clip_audio(request)}
-
-
-async def _clip_audio(request: Request) -> dict[str, float]:
     siblings = app_state(request).siblings
     await siblings.refresh()
-    name = "tts_clip_audio_seconds"
-    found = [get_services(request).metrics.families(), *siblings.metrics()]
-    [samples] = [family[3] for family in merged(found) if family[0] == name]
-    return {labels["state"]: value for _, labels, value in samples}
+    families = merged([get_services(request).metrics.families(), *siblings.metrics()])
+    found = {family[0]: family for family in families}
+    return dict(await get_services(request).queue.state()) | {
+        "clip_audio": {labels["state"]: value for _, labels, value in found["tts_clip_audio_seconds"][3]},
+        "first_audio": _waits(found["tts_time_to_first_audio_seconds"]),
+        "first_audible": _waits(found["tts_time_to_first_audible_seconds"]),
+    }
+
+
+def _waits(histogram: Family) -> dict[str, float]:
+    """Its count and its sum, over all labels."""
+    name, _, _, samples = histogram
+    count, total = (sum(value for each, _, value in samples if each == f"{name}_{end}") for end in ("count", "sum"))
+    return {"count": int(count), "total_seconds": round(total, 3)}
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

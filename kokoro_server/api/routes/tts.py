@@ -66,8 +66,8 @@ async def streaming(request: Request) -> JsonObject:
 
     `stream_slots` counts the streams and WebSockets that are open, of at most MAX_STREAMS. `pace` is null unless the
     engine measures its speed: `real_time_factor` is the level by which streams are cut, the time that one second of
-    audio takes, measured at the start and rounded up. The first chunk has about `first_chunk_tokens` phonemes, which
-    take `first_chunk_seconds`, if a phrase ends there.
+    audio takes, rounded up. It is the best that this start or an earlier one has measured on this machine. The first
+    chunk has about `first_chunk_tokens` phonemes, which take `first_chunk_seconds`, if a phrase ends there.
     """
     state = app_state(request)
     services = state.services

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,8 +15,9 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.sessions import session
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLE_RATE, EngineLimits, OnBeginning, Result, Row
-from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
+from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, OnBeginning, Result, Row
+from kokoro_server.engine.rows import at_speed, check, empty_result, noise, warmup_row
+from kokoro_server.engine.speed import PASSES, TimedPass, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
 
@@ -68,12 +68,12 @@ class OnnxEngine:
     def measure(self) -> None:
         """Measure the speed of one row alone, and whether rows run faster side by side.
 
-        The machine should be idle. A short row shows as much as a long one.
+        A short row shows as much as a long one.
         """
-        alone, samples = min(self._timed([warmup_row()]) for _ in range(2))
-        self.real_time_factor = alone / samples * SAMPLE_RATE
+        passes = [self._timed([warmup_row()]) for _ in range(PASSES)]
+        self.real_time_factor = real_time_factor(passes, self._threads)
         if self._threads > 2:  # one row keeps fewer threads busy
-            together, _ = self._timed([warmup_row()] * 2)
+            alone, together = min(each.seconds for each in passes), self._timed([warmup_row()] * 2).seconds
             faster = together * MIN_SPEEDUP < 2 * alone
             self._side_by_side = min(self._threads, MAX_SIDE_BY_SIDE) if faster else 1
         log.info(
@@ -81,12 +81,10 @@ class OnnxEngine:
             self.precision, self._threads, self._side_by_side, self.real_time_factor,
         )  # fmt: skip
 
-    def _timed(self, rows: Sequence[Row]) -> tuple[float, int]:
-        """The seconds that the rows take side by side, and their samples."""
-        started = time.perf_counter()
+    def _timed(self, rows: Sequence[Row]) -> TimedPass:
+        """What the rows take side by side."""
         with ThreadPoolExecutor(len(rows)) as pool:
-            results = list(pool.map(self._speak, rows))
-        return time.perf_counter() - started, sum(len(result.audio) for result in results)
+            return timed(lambda: sum(len(result.audio) for result in pool.map(self._speak, rows)))
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         for row in rows:
@@ -126,9 +124,9 @@ def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[st
     """Run the text graph. Returns the inputs of the decode graph and the length of each token in frames."""
     style = row.style[None].astype(np.float32)
     tokens = np.array([[0, *row.tokens, 0]], np.int64)
-    speed = np.array([row.speed], np.float32)
-    prosody, features, durations = text.run(None, {"tokens": tokens, "style": style, "speed": speed})
-    lengths: NDArray[np.int64] = durations[0]
+    normal = np.ones(1, np.float32)
+    prosody, features, durations = text.run(None, {"tokens": tokens, "style": style, "speed": normal})
+    lengths = at_speed(durations[0], row.speed)
     inputs = {
         "prosody": np.repeat(prosody, lengths, 1),
         "text": np.repeat(features, lengths, 1),

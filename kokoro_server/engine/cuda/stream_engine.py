@@ -311,7 +311,7 @@ class StreamEngine(TorchEngine):
         lengths = DeviceLengths(io.counts[:rows], tokens, self.model.predictor_placement)
         ids = io.tokens[:rows, :tokens].contiguous()
         with self._checked(rows), fp32_precision("ieee", "ieee", "ieee"):
-            features = self.model.encode(ids, io.style[:rows], io.speed[:rows], lengths)
+            features = self.model.read(ids, io.style[:rows], io.speed[:rows], lengths)
         # Including the rows beyond these: the decode step may have more.
         io.durations.zero_()
         io.durations[:rows, :tokens] = features.durations

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from kokoro_server.engine.model.blocks import AdaINResBlock
 from kokoro_server.engine.model.decoder import Decoder
+from kokoro_server.engine.model.harmonic_source import widest_float
 from kokoro_server.engine.model.layers import Conv, StyleProjections
 from kokoro_server.engine.model.lengths import Lengths, Placement
 from kokoro_server.engine.model.ops import Ops
@@ -122,8 +123,13 @@ class BatchedKokoro:
         self.prosody_predictor = ProsodyPredictor(predictor, self.projections, ops, exact)
         self.decoder = Decoder(reference.decoder, ops, self.placement, self.wave, phase_dtype)
 
+    def read(self, tokens: Tensor, style: Tensor, speed: Tensor, lengths: Lengths) -> TextFeatures:
+        """`encode`, where each row is as much shorter than at speed 1 as its speed says."""
+        features = self.encode(tokens, style, torch.ones_like(speed), lengths)
+        return replace(features, durations=at_speed(features.durations, speed, lengths))
+
     def encode(self, tokens: Tensor, style: Tensor, speed: Tensor, lengths: Lengths) -> TextFeatures:
-        """The text side. `lengths` count tokens."""
+        """The text side. `lengths` count tokens. Other speeds than 1 are those of `kokoro.KModel`: see `at_speed`."""
         predictor_style = style[:, HALF_STYLE:]
         x = self.bert_encoder(self.albert(tokens, lengths))
         x = self.duration_encoder(x, predictor_style, self.projections(predictor_style), lengths)
@@ -133,7 +139,7 @@ class BatchedKokoro:
     def align(self, batch: TokenBatch) -> AlignedFeatures:
         style = batch.style.to(self.predictor_placement.device, self.predictor_placement.dtype)
         lengths = Lengths(batch.counts, batch.tokens.shape[1], self.predictor_placement)
-        features = self.encode(batch.tokens, style, batch.speed.to(style), lengths)
+        features = self.read(batch.tokens, style, batch.speed.to(style), lengths)
         counts = tuple(features.durations.sum(1).tolist())  # the one wait for the device
         return features.aligned(style, Lengths(counts, max(counts), self.predictor_placement))
 
@@ -154,6 +160,17 @@ class BatchedKokoro:
             noise.to(self.wave.device, dtype),
             features.lengths.at(self.placement),
         )
+
+
+def at_speed(durations: Tensor, speed: Tensor, lengths: Lengths) -> Tensor:
+    """Durations of speed 1 as they are at another: where each token ends is rounded, so that no rounding adds up.
+
+    `kokoro.KModel` rounds each token by itself, at least to one frame: 1.2 becomes 1.12, and 1.4 becomes 1.48.
+    """
+    number = torch.arange(1, durations.shape[1] + 1, device=durations.device)  # of frames, at least, to a token's end
+    exact = durations.cumsum(1).to(widest_float(durations.device)) / speed.to(number.device, torch.float32)[:, None]
+    ends = (exact.round().long() - number).clamp_(min=0).cummax(1).values + number
+    return torch.diff(ends, dim=1, prepend=torch.zeros_like(ends[:, :1])) * lengths.mask
 
 
 def repeat(x: Tensor, durations: Tensor, frames: Lengths) -> Tensor:

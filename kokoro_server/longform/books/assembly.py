@@ -17,7 +17,7 @@ from kokoro_server.longform.books.options import PEAK_LIMIT
 from kokoro_server.longform.books.passages import chapter_text
 from kokoro_server.longform.books.plan import Plan
 from kokoro_server.longform.books.work_folder import Kept, WorkFolder
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.captions import Timing, later
 
 # Encoding at 64 kbit/s may raise a peak by a decibel and a half; peaks between samples are estimated.
 HEADROOM = 2.0  # dB
@@ -118,7 +118,7 @@ def survey(plan: Plan, keys: Sequence[str], folder: WorkFolder, step: OnStep) ->
             key = next(remaining)
             kept = folder.need(key)
             skipped[planned.number] = skipped.get(planned.number, 0) + kept.skipped
-            words += (_later(passage.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
+            words += (later(passage.in_chapter(word, text), samples / SAMPLE_RATE) for word in kept.words)
             samples += add(segments, key, kept, passage.gap, meter)
             step()
         if segments:
@@ -148,7 +148,3 @@ def sound(segments: Iterable[PassageAudio], folder: WorkFolder, gain: float, ste
         yield levelled(floats(folder.need(segment.key).pcm), gain, CEILING)
         yield np.zeros(segment.silence, np.float32)
         step()
-
-
-def _later(word: Timing, seconds: float) -> Timing:
-    return replace(word, start=word.start + seconds, end=word.end + seconds)

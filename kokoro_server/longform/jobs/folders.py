@@ -30,7 +30,7 @@ from typing import IO
 
 from kokoro_server.errors import Unavailable
 from kokoro_server.longform.books.names import NOT_IN_NAMES, file_stem
-from kokoro_server.runtime.files import OWNER, is_nearly_full, own
+from kokoro_server.runtime.files import OWNER, UNFINISHED, is_nearly_full, own
 
 RETRY_AFTER = 60.0
 _UPLOAD = re.compile(r"upload(\.|$)")
@@ -71,8 +71,18 @@ class JobFolder:
         known = (self.record, self.owner, self.book, self.voices, self.work, self.listen, self.result)
         ours = {path.name for path in known}
         try:
-            return all(path.name in ours or _UPLOAD.match(path.name) for path in self.path.iterdir())
+            # A process that was killed leaves unfinished files.
+            names = [path.name.removesuffix(UNFINISHED) for path in self.path.iterdir()]
         except OSError:  # removed just now, a file, or not readable for us
+            return False
+        return all(name in ours or _UPLOAD.match(name) for name in names)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it holds no more than a process that was killed at its first or last step with it leaves."""
+        try:
+            return all(path.name.removesuffix(UNFINISHED) == OWNER for path in self.path.iterdir())
+        except OSError:
             return False
 
     @property

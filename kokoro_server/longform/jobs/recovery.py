@@ -23,6 +23,7 @@ from kokoro_server.runtime.files import is_ownerless, new_file
 log = logging.getLogger(__name__)
 
 DAY_S = 24 * 3600.0
+BARE_S = 30.0  # a process that makes a folder marks it at once
 MAX_NAMED = 3  # folders in one message
 RECORD = TypeAdapter(Job)
 
@@ -94,10 +95,10 @@ class LostJobs:
         return added
 
     def _is_abandoned(self, folder: JobFolder) -> bool:
-        """Whether no upload is in progress there. Without a mark of its owner, a day must have passed."""
+        """Whether no upload is in progress there. Without a mark of its owner, some time must have passed."""
         if is_ownerless(folder.path):
             return self._store.version(folder.path.name) is None  # a job may have been added just now
-        return not folder.owner.exists() and _is_older(folder.path, now() - DAY_S)
+        return not folder.owner.exists() and _is_older(folder.path, now() - (BARE_S if folder.is_bare else DAY_S))
 
     def _report(self, stranded: list[str], damaged: list[str]) -> None:
         messages = []

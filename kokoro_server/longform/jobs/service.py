@@ -29,6 +29,7 @@ from kokoro_server.longform.jobs.uploads import DocumentReader
 from kokoro_server.longform.jobs.voices import keep_voices, kept_voices
 from kokoro_server.runtime.background import background
 from kokoro_server.runtime.fair_slots import FairSlots
+from kokoro_server.runtime.files import sync
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.speech_backend import LocalBackend, voices_of
@@ -118,9 +119,13 @@ class Jobs:
         return about
 
     async def add(self, upload: Upload, caller: str, kind: JobKind, options: JsonObject, about: JsonObject) -> Job:
+        """What the client is promised then is on the disk: a power cut does not end the job."""
         job = Job(upload.id, caller, kind, upload.name, options, about, now())
+        folder = JobFolder(self._root, job.id)
+        with writable():
+            await asyncio.to_thread(sync, folder.book if kind == "book" else upload.path)
         await self._store.use(self._store.add, job, self._limit)
-        await asyncio.to_thread(write_record, JobFolder(self._root, job.id), job)
+        await asyncio.to_thread(write_record, folder, job)
         log.info("job added id=%s kind=%s characters=%d", job.id, kind, about["characters"])
         return job
 

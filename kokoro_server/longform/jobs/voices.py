@@ -45,7 +45,7 @@ def kept_voices(folder: JobFolder) -> dict[str, CustomVoice] | None:
             return {name: _voice(archive, name, entry) for name, entry in entries.items()}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile raises a dozen kinds
         reason = f"the voices that were kept for this job cannot be read any more ({error}); send it again"
         raise UnknownVoice(reason, field="voice") from error
 

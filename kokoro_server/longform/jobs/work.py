@@ -85,6 +85,8 @@ def _read_book(path: Path) -> Book:
         return Book.from_json(path.read_bytes())
     except OSError as error:
         raise SetupError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise SetupError(f"{path}: is damaged, or of another version; send the document again") from error
 
 
 async def make_list(

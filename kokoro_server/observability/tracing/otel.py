@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import requests
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -25,6 +27,8 @@ FLUSH_SECONDS = 3.0  # at the end, to send the remaining spans
 EXPORTER_LOG = logging.getLogger("opentelemetry.exporter")
 PROPAGATOR = TraceContextTextMapPropagator()  # W3C's
 HEADERS = ("traceparent", "tracestate")
+# Logs each header of a client that is no valid one, with all of its 8,000 characters.
+logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)
 
 
 class Span:
@@ -103,7 +107,8 @@ class Tracer:
         }
         # Not OpenTelemetry's global provider: with that, FastAPI would create spans, too.
         provider = TracerProvider(resource=Resource.create(facts), shutdown_on_exit=False)
-        provider.add_span_processor(BatchSpanProcessor(_QuietExporter(OTLPSpanExporter())))
+        exporter = OTLPSpanExporter(session=None if _has_credentials() else _UnreadAnswers())
+        provider.add_span_processor(BatchSpanProcessor(_QuietExporter(exporter)))
         return cls(provider)
 
     def begin(self, name: str, headers: Mapping[str, str], *, root: bool) -> Span | None:
@@ -122,6 +127,24 @@ class Tracer:
         closing = threading.Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         closing.join(FLUSH_SECONDS)
+
+
+def _has_credentials() -> bool:
+    """Whether the environment names a provider of credentials, which makes its own session."""
+    return any(name.endswith("CREDENTIAL_PROVIDER") for name in os.environ)
+
+
+class _UnreadAnswers(requests.Session):
+    """Reads no more of an answer than its status and headers: its body may come slowly, or be without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream = True
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        answer = super().send(request, **kwargs)
+        answer.close()
+        return answer
 
 
 class _QuietExporter(SpanExporter):

@@ -41,9 +41,11 @@ class IpcServer:
         *,
         buffers: AudioBuffers | None = None,
         publish: Callable[[], object] = lambda: None,
+        real_time_factor: float | None = None,
     ) -> None:
-        """`publish` publishes this process's shared state."""
+        """`publish` publishes this process's shared state. `real_time_factor` is that of an earlier engine process."""
         self.queue = queue
+        self.real_time_factor = real_time_factor or queue.real_time_factor()
         self.publish = publish
         self.limits = limits
         self.buffers = buffers or AudioBuffers()
@@ -120,7 +122,7 @@ class IpcServer:
 
     def _status(self, greeting: Greeting | None = None) -> EngineStatus:
         queue = self.queue
-        return EngineStatus(queue.ready, queue.device_states(), queue.real_time_factor(), queue.model_state(), greeting)
+        return EngineStatus(queue.ready, queue.device_states(), self.real_time_factor, queue.model_state(), greeting)
 
 
 class WorkerConnection(IpcConnection):

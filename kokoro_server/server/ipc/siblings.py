@@ -84,6 +84,9 @@ class SharedSiblings(Siblings):
         return self._own.cells[cell]
 
 
+FOR_SUCCESSOR = "for_successor"  # facts of a process that the next one in its slot takes over
+
+
 class SharedG2P:
     """The G2P service that the supervisor runs for all API workers."""
 
@@ -120,9 +123,10 @@ class SharedG2P:
 
 
 def retire(slot: ProcessSlot) -> None:
-    """Keep the counters of a process that has ended, from which its successor goes on, and nothing else."""
+    """Keep the counters and facts of a process that has ended, from which its successor goes on, and nothing else."""
     slot.clear_cells()
-    slot.publish({"metrics": left_over(slot.read().get("metrics", ()))})
+    last = slot.read()
+    slot.publish({"metrics": left_over(last.get("metrics", ())), FOR_SUCCESSOR: last.get(FOR_SUCCESSOR, {})})
 
 
 class Publisher:

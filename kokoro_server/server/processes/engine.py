@@ -15,12 +15,12 @@ from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import EngineUnavailable
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.background import background, unless_set
-from kokoro_server.runtime.event_loop import freeze_heap, trim_when_quiet, watch_lag
+from kokoro_server.runtime.event_loop import freeze_heap, trim_now_and_then, watch_lag
 from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.server.ipc.server import IpcServer
 from kokoro_server.server.ipc.shared_state import ENGINE, SharedState
-from kokoro_server.server.ipc.siblings import Publisher
+from kokoro_server.server.ipc.siblings import FOR_SUCCESSOR, Publisher
 
 log = logging.getLogger(__name__)
 
@@ -56,12 +56,15 @@ async def serve(
     queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=device_lost)
     await queue.start()
     metrics.watch_conditions(lambda: model.conditions)
-    publisher = Publisher(state.slots[ENGINE], metrics)
+    # Streams are cut by the pace that the first process measured: the same request must sound the same after a restart,
+    # which may be in the midst of other work.
+    pace = {"real_time_factor": queue.real_time_factor()} | state.slots[ENGINE].read().get(FOR_SUCCESSOR, {})
+    publisher = Publisher(state.slots[ENGINE], metrics, lambda: {FOR_SUCCESSOR: pace})
     publisher.conditions = lambda: model.conditions
     limits = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
-    ipc = IpcServer(queue, limits, model.facts, publish=publisher.publish)
+    ipc = IpcServer(queue, limits, model.facts, publish=publisher.publish, **pace)
     freeze_heap()
-    trimming = trim_when_quiet(lambda: queue.busy)
+    trimming = trim_now_and_then(lambda: queue.busy)
     async with background(publisher.run(), trimming, watch_lag(metrics.loop_lag.observe)):
         ipc.start(path)
         on_ready()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, WebSocket
+from starlette.types import Message
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.server.app import create_app
@@ -25,7 +27,40 @@ def app(tmp_path: Path) -> FastAPI:
     async def broken() -> None:
         raise RuntimeError("nobody expected this")
 
+    @app.websocket("/talk")
+    async def talk(socket: WebSocket) -> None:
+        await socket.accept()
+        match await socket.receive_text():
+            case "raise":
+                raise RuntimeError("nobody expected this")
+            case "fail":
+                await socket.close(1011)
+            case _:
+                await socket.close()
+
     return app
+
+
+@pytest.mark.parametrize(("said", "outcome"), [("bye", "ok"), ("fail", "failed"), ("raise", "broken_off")])
+async def test_a_websocket_is_counted_once_by_its_end(app: FastAPI, said: str, outcome: str) -> None:
+    received = iter([{"type": "websocket.connect"}, {"type": "websocket.receive", "text": said}])
+
+    async def receive() -> Message:
+        return next(received)
+
+    async def send(_message: Message) -> None:
+        pass
+
+    scope = {"type": "websocket", "path": "/talk", "headers": [], "query_string": b"", "subprotocols": []}
+    async with app.router.lifespan_context(app):
+        with contextlib.suppress(RuntimeError):
+            await app(scope, receive, send)
+        services: Services = app.state.services
+        counted = services.metrics.render().decode()
+    assert [line for line in counted.splitlines() if line.startswith("tts_requests_total")] == [
+        f'tts_requests_total{{endpoint="/talk",outcome="{outcome}"}} 1.0'
+    ]
+    assert "tts_request_seconds_count 0.0" in counted  # nobody waits for the end of a conversation
 
 
 async def test_an_unexpected_error_is_a_500_with_an_id_and_counted_as_failed(

@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from kokoro_server.api.speech import parse_line
 from kokoro_server.config.settings import Settings
 from kokoro_server.longform.bulk.clips import read_clips
+from kokoro_server.longform.bulk.makers.local import BackendMaker
+from kokoro_server.longform.bulk.task import Made
 from kokoro_server.server.app import create_app
 from kokoro_server.synthesis.services import Services
+from kokoro_server.synthesis.speech_backend import LocalBackend
 from tests import tiny
+from tests.services import fake_g2p
 
 SENTENCE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˈOvəɹ ðə lˈAzi dˈɔɡ. "
 
@@ -53,6 +59,23 @@ async def test_each_clip_has_a_line_of_facts_and_the_bytes_that_it_has_alone(tmp
             assert audio == (await client.post("/tts", json=one)).content
             words = (await client.post("/tts/captioned", json=one)).json()
             assert (told["duration"], told["words"], told["voice"]) == (words["duration"], words["words"], "am_adam")
+
+
+@pytest.mark.parametrize("fields", [{"lead": 0}, {"sample_rate": 8_000}])
+async def test_words_follow_a_file_that_begins_late(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """AAC delays, by more than the silence that could be left out for it."""
+    one = {"text": "Ships sailed.", "format": "aac", **fields}
+    with fake_g2p.running() as url:
+        async with served(tmp_path, G2P_SERVICE_URL=url) as (client, services):
+            [(told, _)] = clips(await client.post("/tts/bulk", json={"requests": [one]}))
+            words = (await client.post("/tts/captioned", json=one)).json()["words"]
+            in_wav = (
+                await client.post("/tts/captioned", json={"text": one["text"], "lead": fields.get("lead")})
+            ).json()
+            line, _ = await BackendMaker(LocalBackend(services), parse_line).outcome(one)
+    assert isinstance(line, Made)
+    assert words[0]["start"] > in_wav["words"][0]["start"]
+    assert told["words"] == line.words == words
 
 
 async def test_a_clip_that_fails_costs_only_itself(tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ async def test_without_batching_there_is_nothing_to_test(tmp_path: Path) -> None
     assert "ENABLE_KOKORO_BATCHING" in refused.json()["error"]["message"]
 
 
+async def test_it_says_how_long_listeners_have_waited(tmp_path: Path) -> None:
+    async with served(tmp_path) as (client, _services):
+        before = (await client.get("/health/batching")).json()
+        for path in ("/tts", "/tts/stream"):
+            await client.post(path, json={"phonemes": "wˈʌn."})
+        after = (await client.get("/health/batching")).json()
+    assert before["first_audio"] == before["first_audible"] == {"count": 0, "total_seconds": 0}
+    assert after["first_audio"]["count"] == after["first_audible"]["count"] == 2
+    assert after["first_audible"]["total_seconds"] > after["first_audio"]["total_seconds"] > 0
+
+
 async def test_streaming_health_has_the_counts_where_the_first_version_had_them(tmp_path: Path) -> None:
     async with served(tmp_path) as (client, _services):
         await client.post("/tts/stream", json={"phonemes": "wˈʌn."})

@@ -72,12 +72,14 @@ async def test_a_text_is_read_in_the_priority_of_its_request(
 
 
 async def test_clips_that_are_wanted_early_are_read_so_and_the_others_in_bulk(tmp_path: Path) -> None:
-    requests = [{"text": "Later."}, {"text": "Early.", **EARLY}]
     async with served(tmp_path) as (client, _, priorities):
+        requests = [{"text": "Later."}, {"text": "Early.", **EARLY}]
         assert (await client.post("/tts/batch", json={"requests": requests})).status_code == 200
         assert priorities == {"Later.": "bulk", "Early.": None}
+        priorities.clear()
+        requests = [{"text": "Much later."}, {"text": "As early.", **EARLY}]
         assert (await client.post("/tts/bulk", json={"requests": requests})).status_code == 200
-        assert priorities == {"Later.": "bulk", "Early.": "bulk"}
+        assert priorities == {"Much later.": "bulk", "As early.": "bulk"}
 
 
 async def test_what_follows_in_the_same_task_is_not_in_bulk(tmp_path: Path) -> None:

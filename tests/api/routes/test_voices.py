@@ -19,6 +19,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
 from kokoro_server.server.app import create_app
 from kokoro_server.synthesis.synthesizer import Speech
+from kokoro_server.voices.levels import estimated_gain
 from tests import tiny
 from tests.voices.custom.test_custom_voices import make_pack
 
@@ -97,6 +98,19 @@ async def test_they_are_listed_everywhere_and_speak_everywhere(built_in: Path, f
         assert dev.headers["x-voice-used"] == "coral"
         assert (await server.post("/v1/audio/voices/combine", json="granny+af_sky")).status_code == 200
         assert "did you mean narrator" in (await say(server, "narator")).json()["error"]["message"]
+
+
+async def test_a_pack_is_brought_to_the_level_of_all(built_in: Path, folder: Path) -> None:
+    (folder / "granny.bin").write_bytes(make_pack().tobytes())
+    gain = estimated_gain(make_pack()[:, 0])
+    assert abs(gain) > 0.1
+    async with client(built_in, folder) as server:
+        for path in ("/tts", "/tts/stream"):
+            own, even = [
+                np.frombuffer((await say(server, "granny", path, volume=-12, level=level)).content, "<f4")
+                for level in ("own", "even")
+            ]
+            np.testing.assert_allclose(even, own * 10 ** (gain / 20), rtol=1e-4, atol=1e-6)
 
 
 def test_a_websocket_takes_them_and_their_language(built_in: Path, folder: Path) -> None:

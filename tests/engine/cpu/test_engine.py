@@ -17,6 +17,7 @@ from kokoro_server.engine.cpu import build, export
 from kokoro_server.engine.cpu.engine import OnnxEngine
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, STYLE_DIM, Engine, MeasuresSpeed, Row
+from kokoro_server.engine.speed import TimedPass
 from kokoro_server.engine.torch_engine import TorchEngine
 from kokoro_server.errors import AssetError
 from tests import tiny_model
@@ -90,7 +91,8 @@ def test_it_takes_a_row_a_call_and_several_calls_where_that_is_faster(
     monkeypatch.setattr(engine, "_threads", threads)
     monkeypatch.setattr(engine, "_side_by_side", 1)
     monkeypatch.setattr(engine, "real_time_factor", None)
-    monkeypatch.setattr(engine, "_timed", lambda rows: (1.0 if len(rows) == 1 else together, len(rows) * SAMPLE_RATE))
+    seconds = {1: 1.0, 2: together}
+    monkeypatch.setattr(engine, "_timed", lambda rows: TimedPass(seconds[len(rows)], 2.0, len(rows) * SAMPLE_RATE))
     engine.measure()
     assert (engine.limits.max_rows, engine.limits.parallel_calls) == (1, calls)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,36 @@ async def test_results_that_nothing_is_known_of_stay(
             await until(lambda: condition.current is None)
     id = folders["upload"].path.name
     assert f"folder removed id={id} why=no job was made of the upload bytes=8" in caplog.text
+
+
+@pytest.mark.parametrize("left", [(), (".owner.unfinished",)])
+async def test_a_process_killed_as_it_begins_or_ends_an_upload_leaves_no_folder(
+    tmp_path: Path, store: JobStore, left: tuple[str, ...]
+) -> None:
+    minute_ago = time.time() - 60
+    killed, present = (JobFolder(tmp_path, new_id()) for _ in range(2))
+    for folder in (killed, present):
+        folder.make()
+        for name in left:
+            (folder.path / name).touch()
+    os.utime(killed.path, (minute_ago, minute_ago))
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: not killed.path.exists())
+    assert present.path.exists()  # its process may be about to mark it
+
+
+@pytest.mark.parametrize("name", ["job.json.unfinished", "voices.zip.unfinished"])
+async def test_an_upload_whose_process_was_killed_as_it_wrote_a_file_is_removed(
+    tmp_path: Path, store: JobStore, name: str
+) -> None:
+    folder = JobFolder(tmp_path, new_id())
+    lock = folder.make_own()
+    folder.upload("a.txt").write_text("The sea.")
+    (folder.path / name).write_text("{")
+    assert lock
+    lock.close()
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: not folder.path.exists())
 
 
 async def test_an_unfinished_job_is_found_again_and_made(tmp_path: Path, store: JobStore) -> None:

@@ -54,9 +54,16 @@ def test_a_job_keeps_the_voices_that_it_uses(book: VoiceBook, folder: JobFolder)
     later = book.held(kept).now
     assert (later.pack("old-granny") == now.pack("old-granny")).all()
     assert later.language("old-granny") == "b"
-    folder.voices.write_bytes(folder.voices.read_bytes()[:1000])
-    with pytest.raises(UnknownVoice, match="send it again"):
-        kept_voices(folder)
+    whole = folder.voices.read_bytes()
+    compressed = whole.replace(b"PK\3\4\x14\0\0\0\0\0", b"PK\3\4\x14\0\0\0\x08\0").replace(
+        b"PK\1\2\x14\3\x14\0\0\0\0\0", b"PK\1\2\x14\3\x14\0\0\0\x08\0"
+    )  # so says its head: what follows is no such data
+    encrypted = whole.replace(b"PK\1\2\x14\3\x14\0\0\0", b"PK\1\2\x14\3\x14\0\1\0")
+    for damaged in (whole[:1000], compressed, encrypted):
+        assert damaged != whole
+        folder.voices.write_bytes(damaged)
+        with pytest.raises(UnknownVoice, match="send it again"):
+            kept_voices(folder)
 
 
 def test_only_a_change_of_a_voice_that_is_used_changes_a_fingerprint(book: VoiceBook) -> None:

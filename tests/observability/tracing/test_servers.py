@@ -204,7 +204,7 @@ def test_what_is_not_sampled_is_traced_nowhere(server: Server, collector: Collec
     trace, headers = new_trace()
     headers["traceparent"] = headers["traceparent"][:-2] + "00"
     answer = httpx.post(f"{server.url}/tts", json={"text": "Hello."}, headers=headers, timeout=PATIENCE)
-    other, _ = say(server, "Hello.")
+    other, _ = say(server, "Hello again.")
     collector.await_trace(other, has("POST /tts", "batch", "POST /convert/batch"))
     assert answer.status_code == 200
     assert not collector.trace(trace)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -168,3 +171,41 @@ async def test_one_that_does_not_answer_does_not_keep_the_server_from_ending(
             assert (await asking.post("/tts", json={"phonemes": "hˈIlO."})).status_code == 200
             ending = time.monotonic()
         assert time.monotonic() - ending < 8  # the exporter would wait for 10 s
+
+
+async def test_the_answer_of_a_collector_may_be_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its body would be in memory, or keep the next spans waiting for good."""
+    hung_up = threading.Event()
+
+    def answer() -> None:
+        connection, _ = endless.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(1000):  # 64 MB
+                connection.sendall(b"10000\r\n" + bytes(65536) + b"\r\n")
+            return
+        hung_up.set()
+
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    with socket.create_server(("127.0.0.1", 0)) as endless:
+        threading.Thread(target=answer, daemon=True).start()
+        monkeypatch.setenv(OTLP, f"http://127.0.0.1:{endless.getsockname()[1]}")
+        async with client(tmp_path) as asking:
+            assert (await asking.post("/tts", json={"phonemes": "hˈIlO."})).status_code == 200
+            assert await asyncio.to_thread(hung_up.wait, 30)
+
+
+@pytest.mark.parametrize("header", ["tracestate", "traceparent"])
+async def test_a_wrong_header_does_not_fill_the_log(
+    tmp_path: Path,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    header: str,
+) -> None:
+    monkeypatch.setenv(OTLP, collector.url)
+    headers = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", header: "x" * 7000}
+    async with client(tmp_path) as asking:
+        assert (await asking.post("/tts", json={"phonemes": "hˈIlO."}, headers=headers)).status_code == 200
+    assert [record.name for record in caplog.records if record.name.startswith("opentelemetry")] == []

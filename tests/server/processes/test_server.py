@@ -195,6 +195,28 @@ def test_when_the_engine_is_killed_all_who_wait_get_their_speech_from_the_next(s
     assert "Traceback" not in server.lines()
 
 
+def test_a_stream_sounds_the_same_from_the_next_engine_process_however_busy_that_began(
+    tmp_path: Path, shared_g2p: str
+) -> None:
+    text = "Ships sailed over the sea, past the cape, and round the island; and nobody saw them, or heard of them. " * 3
+    measured = tmp_path / "factor"
+    measured.write_text("0.1")
+
+    def stream(server: Server) -> bytes:
+        body = {"text": text, "seed": 7, "format": "pcm"}
+        return httpx.post(f"{server.url}/tts/stream", json=body, timeout=300).content
+
+    environ = {"SLOW_FACTOR": str(measured), "G2P_SERVICE_URL": shared_g2p, "QUEUE_TIMEOUT": "600", **FORM}
+    with running(("-m", "tests.services.slow"), tmp_path / "log", **environ) as server:
+        before = stream(server)
+        for factor in ("0.45", "0.01"):
+            measured.write_text(factor)
+            engine = pids(server)["engine"]
+            os.kill(engine, signal.SIGKILL)
+            assert gone_within(engine, PATIENCE)
+            assert stream(server) == before
+
+
 @pytest.mark.parametrize(("name", "kind"), [("engine", "engine"), ("front-1", "api")])
 def test_a_spare_that_hangs_takes_nobodys_place(server: Server, name: str, kind: str) -> None:
     def spares() -> list[int]:
@@ -214,7 +236,7 @@ def test_a_g2p_service_that_dies_costs_no_request(server: Server) -> None:
     before = pids(server)["g2p"]
     os.kill(before, signal.SIGKILL)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        assert {answer.status_code for answer in pool.map(lambda _: say(server, "Hello."), range(8))} == {200}
+        assert {answer.status_code for answer in pool.map(lambda _: say(server, "Is it back?"), range(8))} == {200}
     until(lambda: health(server)["status"] == "ok")
     assert pids(server)["g2p"] != before
 

@@ -26,6 +26,8 @@ class ContextFailed(ConnectionError):
 
 
 class CartesiaContext(SocketListener):
+    kind = "cartesia"
+
     def __init__(self, socket: WebSocket, name: str) -> None:
         super().__init__(socket)
         self._name = name

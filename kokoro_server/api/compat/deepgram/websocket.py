@@ -48,6 +48,8 @@ async def speak_socket(socket: WebSocket) -> None:
 class _Conversation(SocketListener):
     """Handles the client's messages, and sends it answers and audio."""
 
+    kind = "deepgram"
+
     def __init__(self, socket: WebSocket, delivery: DeliveryOptions) -> None:
         super().__init__(socket)
         self._delivery = delivery

@@ -40,6 +40,8 @@ def _named(context_id: str | None) -> dict[str, str]:
 class ElevenLabsContext(SocketListener):
     """A text that is spoken as it comes, with the times of its characters."""
 
+    kind = "elevenlabs"
+
     def __init__(
         self,
         socket: WebSocket,

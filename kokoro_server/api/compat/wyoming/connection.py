@@ -167,7 +167,7 @@ class WyomingConnection:
         self._stay()
         started, status = time.perf_counter(), CLIENT_CLOSED_REQUEST
         request_id.set(new_request_id())
-        turn = self._turn = SpokenReply(self._writer, self._services.metrics)
+        turn = self._turn = SpokenReply(self._writer)
         try:
             async with AsyncExitStack() as stack:
                 await self._take_place(stack)

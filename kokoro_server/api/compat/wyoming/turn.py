@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
-import numpy as np
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.event import Eventable
 
 from kokoro_server.api.agents.session import SessionListener, SessionSentence
 from kokoro_server.api.agents.sockets import audio_parts
 from kokoro_server.api.compat.wyoming.wire import EventWriter
-from kokoro_server.audio.audible import first_audible
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.observability import tracing
-from kokoro_server.observability.metrics import Metrics
 
 WIDTH = 2  # bytes of a sample
 CHANNELS = 1
@@ -28,12 +24,12 @@ class SpokenReply(SessionListener):
     A reply that fails has no `audio-stop`: a part must not pass for the whole.
     """
 
-    def __init__(self, writer: EventWriter, metrics: Metrics) -> None:
+    kind = "wyoming"
+
+    def __init__(self, writer: EventWriter) -> None:
         self.has_all_text = False
         self._writer = writer
-        self._metrics = metrics
         self._trace = tracing.current()  # of the request
-        self._created = time.perf_counter()
         self._started = False
         self._over = asyncio.Event()
         self._error: Exception | None = None
@@ -49,13 +45,8 @@ class SpokenReply(SessionListener):
         self._over.set()
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
-        if not self._started:
-            waited = time.perf_counter() - self._created
-            self._metrics.first_audio.observe(waited)
-            if (place := first_audible(np.frombuffer(data, "<i2"))) is not None:
-                self._metrics.first_audible.labels("wyoming").observe(waited + place / SAMPLE_RATE)
-            if self._trace is not None:
-                self._trace.event("first_audio")
+        if not self._started and self._trace is not None:
+            self._trace.event("first_audio")
         await self._start()
         for part, _ in audio_parts(data, seconds):
             await self._send(AudioChunk(rate=SAMPLE_RATE, width=WIDTH, channels=CHANNELS, audio=part))

@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 from kokoro_server.audio.encode import with_header
 from kokoro_server.audio.render import Rendering, render
+from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.wav import floats
 from kokoro_server.client.errors import ClientError
 from kokoro_server.errors import KokoroError
 from kokoro_server.longform.bulk.outputs import ClipOutputs
 from kokoro_server.longform.bulk.task import TRIES, Failed, Made, Task, failure
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.captions import later
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import SpeechBackend
 
@@ -88,12 +90,16 @@ class BackendMaker:
     async def _speak(self, fields: JsonObject) -> tuple[Made, bytes]:
         speech, rendering = self._parse(fields)
         spoken = await self._backend.speak(speech)
-        audio = await asyncio.to_thread(encode, spoken.pcm, rendering)
-        return Made(len(audio), spoken.seconds, [asdict(word) for word in spoken.words]), audio
+        audio, late = await asyncio.to_thread(encode, spoken.pcm, rendering)
+        return Made(len(audio), spoken.seconds, [asdict(later(word, late)) for word in spoken.words]), audio
 
 
-def encode(pcm: bytes, rendering: Rendering) -> bytes:
-    """A whole file of 16-bit samples at 24 kHz. Takes a while: call it in a thread."""
+def encode(pcm: bytes, rendering: Rendering) -> tuple[bytes, float]:
+    """A whole file of 16-bit samples at 24 kHz, and by how many seconds sounds come later there.
+
+    Takes a while: call it in a thread.
+    """
     if rendering.plain and rendering.output.sample_format == "pcm_s16le" and not rendering.volume:
-        return with_header(pcm, rendering.output)
-    return b"".join(render(floats(pcm), rendering))
+        return with_header(pcm, rendering.output), 0.0
+    audio = floats(pcm)
+    return b"".join(render(audio, rendering)), rendering.start(Sound(audio)).late
