@@ -78,6 +78,13 @@ class Joiner:
         self._given = len(sound), offset
         return Trimmed(Sound.join([head, sound.between(intact, len(sound))]), offset, LIMITLESS)
 
+    def go_on(self, sound: Sound) -> Sound:
+        """What `sound`, a longer beginning of the same piece, has more than the one before."""
+        assert self._given is not None
+        before, offset = self._given
+        self._given = max(before, len(sound)), offset
+        return sound.between(min(before, len(sound)), len(sound))
+
     def add(self, sound: Sound, *, ends: Ending, pad: int | None = None, last: bool = False) -> Trimmed:
         """`ends` is how the text of this piece ends. The `last` piece comes with its end, and nothing may follow it.
 

@@ -151,6 +151,9 @@ class BatchQueue(SpeechQueue):
     def real_time_factor(self) -> float | None:
         return self._devices.real_time_factor
 
+    def speaks_early(self) -> bool:
+        return self._devices.speaks_early
+
     def device_states(self) -> dict[str, str]:
         return {device.name: device.status for device in self._devices}
 

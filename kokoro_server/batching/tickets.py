@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
+from kokoro_server.batching.entry import Beginnings, Deadline, Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
 from kokoro_server.runtime.background import cancel
 from kokoro_server.text.pace import SECONDS_PER_PHONEME
@@ -57,7 +57,7 @@ class Ticket:
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
     playback: Playback | None = None  # of a stream
-    early: asyncio.Future[Outcome | None] | None = None  # for the beginning of its first piece
+    early: Beginnings | None = None  # for the beginning of its first piece
 
     @property
     def bulk(self) -> bool:

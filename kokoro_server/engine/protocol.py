@@ -118,12 +118,13 @@ OnBeginning = Callable[[Result], None]
 
 @runtime_checkable
 class SpeaksEarly(Protocol):
-    """An engine that can give the beginning of a row's audio before the rest of it is made."""
+    """An engine that can give the beginning of a row's audio before the rest of it is made, if `speaks_early`."""
+
+    speaks_early: bool
 
     def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
-        """Speak one row. `on_beginning` gets its first samples with all durations, at most once and on this thread.
-
-        The samples are those that the result begins with.
+        """Speak one row. `on_beginning` gets its first samples and all durations, on this thread: those that are made,
+        each time more, and maybe never any. The result begins with them.
         """
 
 

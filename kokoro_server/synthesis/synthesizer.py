@@ -13,7 +13,7 @@ from functools import partial
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.entry import Outcome
+from kokoro_server.batching.entry import Beginnings, Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
@@ -25,7 +25,6 @@ from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.background import cancel
 from kokoro_server.runtime.loop_turns import LoopTurns
-from kokoro_server.runtime.threads import answer
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
@@ -214,9 +213,10 @@ class Synthesizer:
         pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
-        early: asyncio.Future[Outcome | None] | None = None
-        if ticket.playback is not None and isinstance(first, Piece) and utterance.may_begin(first):
-            early = ticket.early = asyncio.get_running_loop().create_future()
+        early: Beginnings | None = None
+        streamed = ticket.playback is not None and self._reader.speaks_early
+        if streamed and isinstance(first, Piece) and utterance.may_begin(first):
+            early = ticket.early = Beginnings()
         elif isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()
@@ -226,11 +226,12 @@ class Synthesizer:
             return
         outcomes = self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)
         if early is not None:
-            outcomes = _with_beginning(early, outcomes)
+            outcomes = _with_beginnings(early, outcomes)
         async with aclosing(outcomes):
             async for outcome in outcomes:
                 if not outcome.result.whole:
-                    yield self._given(ticket, utterance.begin(unjoined[0], outcome))
+                    if beginning := utterance.begin(unjoined[0], outcome):
+                        yield self._given(ticket, beginning)
                     continue
                 for silence in utterance.long_silences(unjoined):
                     yield self._given(ticket, silence)
@@ -361,15 +362,13 @@ async def _rows(
             item = await anext(rest, None)
 
 
-async def _with_beginning(
-    early: asyncio.Future[Outcome | None], outcomes: AsyncGenerator[Outcome, None]
-) -> AsyncGenerator[Outcome, None]:
-    """The outcomes, and before the first of them its beginning, if that comes early."""
+async def _with_beginnings(early: Beginnings, outcomes: AsyncGenerator[Outcome, None]) -> AsyncGenerator[Outcome, None]:
+    """The outcomes, and before the first of them what is there early of it: each time more."""
     async with aclosing(outcomes):
         first = asyncio.create_task(_next(outcomes))
-        first.add_done_callback(lambda _: answer(early, None))
+        first.add_done_callback(lambda _: early.give(None))
         try:
-            if (beginning := await early) is not None:
+            async for beginning in early.each():
                 yield beginning
             yield await first
         finally:

@@ -107,9 +107,16 @@ class Utterance:
         delivery = self.run_of(piece).delivery
         return self._trims and _is_plain(delivery)
 
-    def begin(self, piece: UtteranceItem, beginning: Outcome) -> Segment:
-        """The beginning of the piece that `add` is to be called with next, and the times of all its words."""
+    def begin(self, piece: UtteranceItem, beginning: Outcome) -> Segment | None:
+        """What is new of the beginning of a piece that `add` is to be called with; and at first, all its words' times.
+
+        None if nothing is new, as when a pass that failed is tried again.
+        """
         assert isinstance(piece, Piece)
+        if self._begun:
+            sound = self._joiner.go_on(Sound(beginning.result.audio))
+            self._samples += len(sound)
+            return Segment(sound, None, False) if len(sound) else None
         self._begun = True
         durations = beginning.result.durations
         trimmed = self._joiner.begin(Sound(beginning.result.audio), int(durations[0]) * SAMPLES_PER_FRAME)

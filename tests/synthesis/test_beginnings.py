@@ -23,7 +23,12 @@ TWO_PIECES = "wˈʌn tˈu θɹˈi fˈɔɹ fˈIv. sˈɪks sˈɛvᵊn ˈAt nˈIn t
 
 
 class EarlyEngine:
-    """Gives the first third of a row early, and the rest when `gate` is open. `fails`: it fails after that once."""
+    """Gives the first quarter of a row early, then the next one, and the rest when `gate` is open.
+
+    `fails`: it fails after that once.
+    """
+
+    speaks_early = True
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -42,9 +47,10 @@ class EarlyEngine:
 
     def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
         [result] = self._engine.synthesize([row])
-        cut = int(result.durations.sum()) // 3 * SAMPLES_PER_FRAME
+        cut = int(result.durations.sum()) // 4 * SAMPLES_PER_FRAME
         self.early += 1
         on_beginning(Result(result.audio[:cut], result.durations))
+        on_beginning(Result(result.audio[: 2 * cut], result.durations))
         if not self.gate.wait(PATIENCE):
             raise TimeoutError("the test left the gate shut")
         if self.fails:
@@ -106,7 +112,7 @@ async def test_the_beginning_is_heard_while_the_rest_is_made(tmp_path: Path) -> 
         assert not first.last
         server.engine.gate.set()
         rest = [segment async for segment in stream]
-    assert [segment.last for segment in rest] == [True]
+    assert [segment.last for segment in rest] == [False, True]
 
 
 async def test_a_listener_who_leaves_after_the_beginning_leaves_nothing_behind(tmp_path: Path) -> None:

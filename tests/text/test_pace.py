@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks import corpus
 from kokoro_server import languages
+from kokoro_server.engine.speed import LEVELS
 from kokoro_server.text import pace
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
@@ -119,7 +120,7 @@ def phonemized(text: str, phonemes: str) -> PhonemizedSentence:
 
 
 def test_which_machines_keep_up_with_a_text_of_any_length() -> None:
-    assert [level for level in pace.FACTOR_LEVELS if Pace(level).start().keeps_up][-1] == 0.8
+    assert [level for level in LEVELS if Pace(level).start().keeps_up][-1] == 0.8
     assert not Pace(0.85).start().keeps_up
 
 
@@ -131,7 +132,7 @@ def test_a_fast_machine_needs_no_plan() -> None:
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), min_size=1, max_size=30),
-    st.sampled_from([level for level in pace.FACTOR_LEVELS if level <= 0.8]),
+    st.sampled_from([level for level in LEVELS if level <= 0.8]),
 )
 def test_in_a_text_of_any_shape_no_wait_is_within_a_sentence(shapes: list[tuple[int, int]], factor: float) -> None:
     waits = stalls(pieces := pack([sentence(*shape) for shape in shapes], Pace(factor)), Pace(factor))
@@ -190,7 +191,7 @@ def test_speech_that_is_stretched_takes_the_model_as_long_as_at_its_own_pace() -
 
 def test_measurements_are_rounded_to_a_few_levels() -> None:
     assert Pace.from_measurement(0.21) == Pace.from_measurement(0.28) == Pace.from_measurement(0.34) == Pace(0.35)
-    assert Pace.from_measurement(3.7) == Pace.from_measurement(1.0) == Pace(pace.FACTOR_LEVELS[-1])
+    assert Pace.from_measurement(3.7) == Pace.from_measurement(1.0) == Pace(LEVELS[-1])
 
 
 def test_planning_the_longest_of_texts_takes_no_time() -> None:

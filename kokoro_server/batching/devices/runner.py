@@ -18,7 +18,6 @@ from kokoro_server.batching.entry import Entry, FireReason, Outcome
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
 from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result, SpeaksEarly
 from kokoro_server.errors import BadAudio, KokoroError
-from kokoro_server.runtime.threads import answer
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +87,7 @@ class Runner:
         """What has a fault is not given: the whole result will have it too."""
         if entry.early is not None and np.isfinite(beginning.audio).all():
             waited, ran = started - entry.arrival, self._clock.now() - started
-            answer(entry.early, Outcome(beginning, 1000 * waited, 1000 * ran, 1, FireReason.BYPASS))
+            entry.early.give(Outcome(beginning, 1000 * waited, 1000 * ran, 1, FireReason.BYPASS))
 
     def _failed(self, error: Exception, fault: Fault, group: list[Entry], report: BatchReport) -> list[list[Entry]]:
         logger.warning("forward failed rows=%d fault=%s", len(group), fault.name.lower(), exc_info=error)

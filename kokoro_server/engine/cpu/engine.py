@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,8 +13,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu import decode
+from kokoro_server.engine.cpu.early import early_windows
 from kokoro_server.engine.cpu.sessions import session
-from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, OnBeginning, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits, OnBeginning, Result, Row
 from kokoro_server.engine.rows import at_speed, check, empty_result, noise, warmup_row
 from kokoro_server.engine.speed import PASSES, TimedPass, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
@@ -29,10 +29,6 @@ BATCH_BYTES = 4 * 1024**3  # the memory that all rows at work may take
 LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the memory arena back
 LONG_PIECE_FRAMES = 1_020  # of 400 phonemes, the longest piece of a text
 MAX_SIDE_BY_SIDE = BATCH_BYTES // (LONG_PIECE_FRAMES * BYTES_PER_FRAME)  # rows
-MIN_BEGINNING = 14  # frames of speech
-FAST_ENOUGH = 0.45  # real-time factor
-# The most time that the last stage takes for a second of audio, by whether the machine is slower than that.
-REST_SHARE = {False: 0.25, True: 0.7}
 MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
 
 
@@ -93,27 +89,23 @@ class OnnxEngine:
         results = map(self._speak, spoken)
         return [next(results) if row.tokens else empty_result() for row in rows]
 
+    @property
+    def speaks_early(self) -> bool:
+        return self._decode.has_beginnings
+
     def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
         check(row)
         if not row.tokens:
             return empty_result()
         inputs, lengths = decode_inputs(self._text, row)
-        frames, cut = int(lengths.sum()), self._beginning(lengths)
-        shrink = frames > LONG_FRAMES
-        if not cut or (window := self._decode.windows(inputs, shrink)) is None:
+        shrink, windows = bool(lengths.sum() > LONG_FRAMES), early_windows(lengths, self.real_time_factor)
+        if not (windows and self.speaks_early):
             return Result(self._decode(inputs, shrink), lengths.copy())
-        beginning = window(0, cut)
-        on_beginning(Result(beginning, lengths.copy()))
-        return Result(np.concatenate([beginning, window(cut, frames)]), lengths.copy())
-
-    def _beginning(self, lengths: NDArray[np.int64]) -> int:
-        """The frames of the beginning that is given early: enough to be heard until the rest is made. 0: none."""
-        silence, frames = int(lengths[0]), int(lengths.sum())
-        slow = (self.real_time_factor or 0.0) > FAST_ENOUGH
-        share = REST_SHARE[slow]
-        cut = max(silence + MIN_BEGINNING, math.ceil((share * frames + silence) / (1 + share)))
-        last = frames - int(lengths[-2:].sum())  # where the last token begins: speech goes on until there
-        return cut if cut < last else 0
+        for audio in self._decode.in_parts(inputs, windows, shrink):
+            result = Result(audio, lengths.copy())
+            if not result.whole:
+                on_beginning(result)
+        return result
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)

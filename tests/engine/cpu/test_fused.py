@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from kokoro_server.engine.cpu import decode
 from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
-from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Moments, Team, block_steps
+from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights, load, save
 from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
-from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments
 from kokoro_server.engine.cpu.quantization import GROUP_QUADS, quantize_in_groups
 from kokoro_server.observability.conditions import Condition, Reason
 
@@ -58,7 +58,7 @@ def convolved(x: Signal, given: ConvolutionWeights, styles: Signal) -> NDArray[n
 
 
 def decibels(wanted: NDArray[np.float64], got: NDArray[np.float32]) -> float:
-    return float(10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()))
+    return float(10 * np.log10(np.square(wanted).sum() / max(np.square(got - wanted).sum(), 1e-30)))
 
 
 def moments(x: Signal) -> NDArray[np.float64]:

@@ -13,9 +13,7 @@ from kokoro_server.engine.cpu.fused import kernels as fused
 from kokoro_server.engine.cpu.fused import tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
-from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Signal
-
-Moments = NDArray[np.float64]  # (2, channels): the means over time, and the means of squares
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments, Signal
 
 
 class Team:
