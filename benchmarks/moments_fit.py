@@ -1,173 +1,306 @@
-"""Fits the linear maps from what stands before a stage of the generator to the moments of its norms (GPU, torch).
+"""Fits the map from the inputs of the generator's stages to the moments of their norms (a GPU, some six minutes).
 
-    WEIGHTS=… VOICES=… OUT=… NTRAIN=80000 BATCH=96 LIMIT=300 python fit.py
+    python -m benchmarks.moments_fit WEIGHTS VOICES OUT [--rows 80000] [--seconds 180] [--device cuda]
 
-Variant C: stage 0 runs whole, the last stage's moments are predicted from its inputs (result0, source1, addend1).
-Variant B: both stages' moments are predicted from the inputs of stage 0 (addend0, source0, source1).
-Writes OUT/moments_C.npz, OUT/moments_B.npz (centre, scale, inwards, outwards, offset, spread) and OUT/fit.json.
+Speaks random parts of the benchmark's sentences, in all voices and at speeds from 0.7 to 1.4, by the torch model in
+single precision. OUT is the table that `engine.cpu.moments` reads. Then speaks other sentences and short words with the
+moments that the map predicts, and prints how far they are from those spoken as usual, in dB of the log-mel spectrum;
+beside it, how far two noises are.
 """
-import json, os, sys, time
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-import numpy as np, torch, torch.nn.functional as F
-sys.path.insert(0, ".")
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file
+from torch import Tensor
+from torch.nn import functional
+
 from benchmarks import corpus
 from kokoro_server.engine import vocab
+from kokoro_server.engine.cpu.moments import FLOOR, MOST_DEVIATIONS, fingerprint
 from kokoro_server.engine.model import reference
-from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch, HALF_STYLE
-from kokoro_server.engine.model.layers import InstanceNorm, Conv, EPSILON
+from kokoro_server.engine.model.kokoro import HALF_STYLE, BatchedKokoro, TokenBatch
+from kokoro_server.engine.model.layers import EPSILON, Conv, InstanceNorm
 from kokoro_server.engine.model.ops import Ops
+from kokoro_server.engine.protocol import SAMPLES_PER_FRAME
 from kokoro_server.voices import VoiceBook
-DEV = torch.device(os.environ.get("DEV", "cuda")); env = lambda k, d: type(d)(os.environ.get(k, d))
-NTRAIN, BATCH, LIMIT = env("NTRAIN", 80000), env("BATCH", 96), env("LIMIT", 300.0)
-RANKS = [int(r) for r in env("RANKS", "64,128,256,512").split(",")]
-torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-started = time.time(); FLOOR = 1e-4
-book = VoiceBook(Path(os.environ["VOICES"])); voices = sorted(p.stem for p in Path(os.environ["VOICES"]).glob("*_*"))
-S = {"mode": None, "seen": [], "given": None, "k": 0}; held = {}
 
-class Norm(InstanceNorm):
-    @cached_property
-    def _statistics(self):
-        if S["mode"] == "given":
-            g = S["given"][S["k"]]; S["k"] += 1
-            if g is not None: return self.x - g[0], torch.rsqrt(g[1] + EPSILON)
-        mean = self.lengths.mean(self.x); centred = self.x - mean; var = self.lengths.mean(centred.square())
-        if S["mode"] == "record": S["seen"].append((mean, var))
-        return centred, torch.rsqrt(var + EPSILON)
-class Research(Ops):
-    instance_norm = Norm
-    def conv(self, module, placement, gain=None): return Conv(module, placement, gain, Norm)
-with torch.no_grad():
-    model = BatchedKokoro(reference.load(Path(os.environ["WEIGHTS"])) if "WEIGHTS" in os.environ else reference.blank(), DEV, ops=Research())
-gen = model.decoder.generator
-class Tap:
-    def __call__(self, x, f0, styles, noise, lengths):
-        held.update(x=x, f0=f0, styles=styles, noise=noise, lengths=lengths); S.update(mode="record", seen=[], k=0)
-        out = gen(x, f0, styles, noise, lengths); S["mode"] = None
-        return out
-for number, stage in enumerate(gen.stages):   # what a stage is given: its source, its addend, and the signal before it
-    conv, up = stage.source_conv, stage.upsample
-    def tapped_conv(spectrum, lengths, conv=conv, number=number):
-        y = conv(spectrum, lengths); held[f"source{number}"], held[f"l{number}"] = y, lengths
-        return y
-    class TappedUp:
-        def __init__(self, up, number): self.up, self.number, self.stride = up, number, up.stride
-        def __call__(self, x, base, extra, lengths):
-            before = base.clone(); y = self.up(x, base, extra, lengths)
-            held[f"addend{self.number}"], held[f"before{self.number}"] = y - before, x
-            return y
-    stage.source_conv, stage.upsample = tapped_conv, TappedUp(up, number)
-model.decoder.generator = Tap()
+ROWS_AT_ONCE = 96
+HELD_OUT = 56  # sentences that the map does not see
+RANK = 256
+RIDGE = 1e-5
+NORMS = 22  # of a stage
+SHORT = ("ˌOkˈA.", "hˈA.", "wˈɜɹld.", "səbmˈɪt bˈʌtᵊn.", "hˈɛlp.", "jˈɛs.", "nˈO.", "sˈɛtɪŋz.", "θˈɪŋk.", "hˈʊ.")
 
-def batch(pairs, speeds=None):
-    toks = [vocab.tokenize(p) for p, _ in pairs]; n = [len(t)+2 for t in toks]; T = torch.zeros(len(pairs), max(n), dtype=torch.long)
-    for i, t in enumerate(toks): T[i, 1:1+len(t)] = torch.tensor(t)
-    style = torch.tensor(np.stack([np.asarray(book.style(v, len(t))).reshape(-1) for (_, v), t in zip(pairs, toks)]))
-    return TokenBatch(T.to(DEV), tuple(n), style, torch.ones(len(pairs)) if speeds is None else torch.tensor(speeds, dtype=torch.float32))
-@torch.no_grad()
-def whole(pairs, seed=1, speeds=None):
-    f = model.align(batch(pairs, speeds)); p = model.prosody(f)
-    noise = torch.randn(len(pairs), f.lengths.size*600, generator=torch.Generator(DEV).manual_seed(seed), device=DEV)
-    return model.audio(f, p, noise), f
-def averages(x, m, n):
-    z = torch.maximum(x, 0.1*x); d = (x[:, 1:]-x[:, :-1])*m[:, 1:]
-    return [(x*m).sum(1)/n, (x*x*m).sum(1)/n, (z*m).sum(1)/n, (d*d).sum(1)/(n-1).clamp(min=1), ((x.abs()+1e-6).sqrt()*m).sum(1)/n]
-def two(x, m, n):
-    mean = (x*m).sum(1)/n; var = (((x-mean[:, None])*m)**2).sum(1)/n
-    return [mean, torch.log(var+FLOOR)]
-@torch.no_grad()
-def features(f):
-    l0, l1 = held["l0"], held["l1"]; M = {0: l0.mask.float()[..., None], 1: l1.mask.float()[..., None]}; n = {k: m.sum(1) for k, m in M.items()}
-    style = f.style[:, :HALF_STYLE]
-    c = [*averages(held["before1"], M[0], n[0]), *two(held["source1"], M[1], n[1]), *two(held["addend1"], M[1], n[1]), style]
-    b = [*averages(held["addend0"], M[0], n[0]), *two(held["addend0"], M[0], n[0]), *averages(held["source0"], M[0], n[0]), *two(held["source0"], M[0], n[0]), *two(held["source1"], M[1], n[1]), style]
-    return torch.cat(c, 1), torch.cat(b, 1)
-def targets(): return torch.cat([torch.cat([m[:, 0], torch.log(v[:, 0]+FLOOR)], 1) for m, v in S["seen"]], 1)
-rng = np.random.default_rng(0); sents = [s["phonemes"] for s in corpus.sentences()]; test_s, train_s = sents[:56], sents[56:]
-shorts = [x+"." for x in ("ˌOkˈA", "hˈA", "wˈɜɹld", "səbmˈɪt bˈʌtᵊn", "hˈɛlp", "jˈɛs", "nˈO", "sˈɛtɪŋz", "θˈɪŋk", "hˈʊ")]
-if os.environ.get("QUICK"): test_s, shorts, voices, train_s = test_s[:1], shorts[:1], voices[:2], [s[:20] for s in train_s[:20]]
-def fragment():
-    w = train_s[rng.integers(len(train_s))].split(" "); r = rng.random()
-    if r >= 0.3:
-        n = int(rng.integers(1, len(w)+1)) if r < 0.75 else int(rng.integers(1, min(3, len(w))+1)); at = int(rng.integers(len(w)-n+1)); w = w[at:at+n]
-    t = " ".join(w).strip() or "hˈA"
-    return t if t[-1] in ".!?," or rng.random() < 0.1 else t.rstrip(",;:— ") + "."
-pairs_all = sorted(((fragment(), voices[rng.integers(len(voices))]) for _ in range(NTRAIN)), key=lambda t: len(t[0]))
-order = list(range(0, len(pairs_all), BATCH)); rng.shuffle(order); fc, fb, tg = [], [], []; t0 = time.time()
-for at in order:
-    pairs = pairs_all[at:at+BATCH]; speeds = np.where(rng.random(len(pairs)) < 0.7, 1.0, rng.uniform(0.7, 1.4, len(pairs)))
-    _, f = whole(pairs, int(rng.integers(1 << 30)), speeds); c, b = features(f); fc.append(c); fb.append(b); tg.append(targets())
-    if time.time()-t0 > LIMIT: break
-XC, XB, Y = torch.cat(fc), torch.cat(fb), torch.cat(tg); del fc, fb, tg
-sizes = [m.shape[2] for m, _ in S["seen"]]; offs = np.cumsum([0]+[2*c for c in sizes]).tolist(); half = offs[22]
-print("collected", XC.shape, XB.shape, Y.shape, round(time.time()-t0), flush=True)
-dev = torch.cat([torch.cat([torch.exp(0.5*Y[:, o+c:o+2*c].mean(0)), torch.ones(c, device=DEV)]) for o, c in zip(offs, sizes)]); my = Y.mean(0); T = (Y-my)/dev
-N = len(T); perm = torch.randperm(N, device=DEV); va, tr = perm[:max(1, N//20)], perm[max(1, N//20):]
-def fit(X, T, name):
-    mu, sd = X.mean(0), X.std(0)+1e-4; Z = ((X-mu)/sd).clamp(-8, 8); Zd = Z[tr].double(); A = Zd.T@Zd; Bm = Zd.T@T[tr].double(); best = None
-    for lam in (1e-6, 1e-5, 1e-4, 1e-3):
-        W = torch.linalg.solve(A + lam*len(tr)*torch.eye(len(A), device=DEV, dtype=torch.double), Bm); e = (Z[va]@W.float()-T[va]).square().mean().item()
-        print(name, "ridge", lam, "val", e, "of", T[va].square().mean().item(), flush=True)
-        if best is None or e < best[0]: best = (e, W)
-    # reduced rank: the directions in which the predictions vary most
-    W = best[1]; P = Zd@W; _, V = torch.linalg.eigh(P.T@P); V = V.flip(1); out = {}
-    for r in RANKS:
-        inw, outw = (W@V[:, :r]).float(), V[:, :r].T.float(); e = (Z[va]@inw@outw-T[va]).square().mean().item(); print(name, "rank", r, "val", e, flush=True); out[r] = (inw, outw)
-    out[0] = (W.float(), None)
-    return mu, sd, out
-fits = {"C": fit(XC, T[:, half:], "C"), "B": fit(XB, T, "B")}
-def predicted(kind, x, r):
-    mu, sd, out = fits[kind]; z = ((x-mu)/sd).clamp(-8, 8); i, o = out[r]
-    return z@i if o is None else z@i@o
-def unpack(y, sz):
-    o, got = 0, []
-    for c in sz: got.append((y[:, None, o:o+c], (torch.exp(y[:, None, o+c:o+2*c])-FLOOR).clamp(min=0))); o += 2*c
-    return got
-@torch.no_grad()
-def given(stats):
-    S.update(mode="given", given=stats, k=0); z = gen(held["x"], held["f0"], held["styles"], held["noise"], held["lengths"]); S["mode"] = None
-    return z
-MEL = []
-def logmel(y):
-    n_fft, hop = 1024, 256
-    if not MEL:
-        fr = torch.linspace(0, 12000, n_fft//2+1); m = lambda h: 2595*torch.log10(1+h/700); pts = 700*(10**(torch.linspace(0, float(m(torch.tensor(12000.))), 82)/2595)-1)
-        lo, c, hi = pts[:-2, None], pts[1:-1, None], pts[2:, None]; MEL.append(torch.clamp(torch.minimum((fr-lo)/(c-lo), (hi-fr)/(hi-c)), min=0).to(DEV))
-    return 10*torch.log10(MEL[0] @ torch.stft(y, n_fft, hop, window=torch.hann_window(n_fft, device=DEV), return_complex=True).abs()**2 + 1e-6)
-dist = lambda a, b: (logmel(a)-logmel(b)).abs().mean().item()
-q = lambda v: {"mean": round(float(np.mean(v)), 3), "p50": round(float(np.median(v)), 3), "p99": round(float(np.percentile(v, 99)), 3), "max": round(float(np.max(v)), 3), "below 1 dB": round(float(np.mean(np.array(v) < 1)), 4)}
-result = {"samples": N}
-for label, group in (("sentences", [(test_s[i], v) for i in range(0, len(test_s), 3) for v in voices]), ("shorts", [(s, v) for s in shorts for v in voices])):
-    res, per = {}, {}; group = sorted(group, key=lambda t: len(t[0]))
-    for at in range(0, len(group), BATCH):
-        pairs = group[at:at+BATCH]; y2, _ = whole(pairs, 2); y2 = y2.clone(); y, f = whole(pairs); n = f.lengths.counts; y = y.clone()
-        c, b = features(f); own = [(m.clone(), v.clone()) for m, v in S["seen"]]; l0 = held["l0"]
-        runs = {}
-        for r in (0, *RANKS):
-            runs[f"C{r}"] = own[:22] + unpack(predicted("C", c, r)*dev[half:]+my[half:], sizes[22:])
-            runs[f"B{r}"] = unpack(predicted("B", b, r)*dev+my, sizes)
-        bb = runs["B0"]; runs["B0 first stage only"] = bb[:22] + [None]*22
-        for name, stats in runs.items():
-            g = given(stats)
-            for i in range(len(pairs)):
-                k = y[i, :n[i]*600]; idx = (k.abs() > k.abs().max()*0.00562).nonzero(); sl = slice(max(0, int(idx[0])-1200), min(n[i]*600, int(idx[-1])+3600))
-                d = dist(y[i, sl], g[i, sl]); res.setdefault(name, []).append(d); per.setdefault(name, {}).setdefault(pairs[i][1], []).append(d)
-                if name == "C0": res.setdefault("two noises", []).append(dist(y[i, sl], y2[i, sl]))
-    result[label] = {k: q(v) for k, v in res.items()} | {f"worst voices {k}": sorted(((round(float(np.mean(v)), 3), vo) for vo, v in per[k].items()), reverse=True)[:4] for k in ("C0", "B0")}
-    for k, v in result[label].items(): print(label, k, v, flush=True)
-out = Path(os.environ.get("OUT", "/tmp")); (out/"fit.json").write_text(json.dumps(result, indent=1))
-# for each convolution of the product, in its order: noise 0..5, then the blocks; the blocks' first norms are one
-def expand(a, sz):   # (2·c of each norm, flat) → by convolution
-    o, per = 0, []
-    for c in sz: per.append(a[..., o:o+2*c]); o += 2*c
-    noise, x, rest = per[:6], per[6], per[7:22]
-    return torch.cat([*noise, *[p for k in range(3) for p in (x, *rest[5*k:5*k+5])]], -1)
-for kind, sz_list in (("C", [sizes[22:]]), ("B", [sizes[:22], sizes[22:]])):
-    mu, sd, o = fits[kind]; r = 256 if 256 in o else max(o); inw, outw = o[r]
-    if outw is None: continue
-    cuts = [half] if kind == "C" else [0, half]
-    for j, (sz, base) in enumerate(zip(sz_list, cuts)):
-        lo = 0 if kind == "C" else base; width = sum(2*c for c in sz); sl = slice(lo, lo+width); gl = slice(base, base+width)
-        np.savez(out/f"moments_{kind}{j}.npz", centre=mu.cpu().numpy(), scale=sd.cpu().numpy(), inwards=inw.half().cpu().numpy(), outwards=expand(outw[:, sl], sz).half().cpu().numpy(), offset=expand(my[gl][None], sz).view(24, 2, -1).cpu().numpy(), spread=expand(dev[gl][None], sz).view(24, 2, -1).cpu().numpy())
-print("took", round(time.time()-started), flush=True)
+Spoken = tuple[str, str]  # phonemes and voice
+Moments = tuple[Tensor, Tensor]  # means and variances
+
+
+class Watch:
+    """What the norms of the stages see: recorded, or given instead of what they would measure."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.seen: list[Moments] = []
+        self.given: list[Moments] = []
+
+
+def watched_ops(watch: Watch) -> Ops:
+    class WatchedNorm(InstanceNorm):
+        @cached_property
+        def _statistics(self) -> tuple[Tensor, Tensor]:
+            if watch.on and watch.given:
+                mean, variance = watch.given.pop(0)
+            else:
+                mean = self.lengths.mean(self.x)
+                variance = self.lengths.mean((self.x - mean).square())
+            if watch.on:
+                watch.seen.append((mean, variance))
+            return self.x - mean, torch.rsqrt(variance + EPSILON)
+
+    class WatchedOps(Ops):
+        instance_norm = WatchedNorm
+
+        def conv(self, module: Any, placement: Any, gain: Any = None) -> Conv:
+            return Conv(module, placement, gain, WatchedNorm)
+
+    return WatchedOps()
+
+
+class WatchedKokoro:
+    """Kokoro, and after each batch the inputs of its stages and the moments of their norms."""
+
+    def __init__(self, weights: Path, voices: Path, device: torch.device) -> None:
+        self._watch, self._device, self._book = Watch(), device, VoiceBook(voices)
+        with torch.no_grad():
+            self._model = BatchedKokoro(reference.load(weights), device, ops=watched_ops(self._watch))
+        self._generator = self._model.decoder.generator
+        self._inputs: dict[str, Any] = {}
+        for number, stage in enumerate(self._generator.stages):
+            stage.source_conv = self._watched_source(stage.source_conv, number)
+            stage.upsample = self._watched_addend(stage.upsample, number)
+        self._model.decoder.generator = self._generate
+
+    def _watched_source(self, conv: Any, number: int) -> Any:
+        def source(spectrum: Tensor, lengths: Any) -> Tensor:
+            self._inputs[f"source{number}"], self._inputs[f"lengths{number}"] = conv(spectrum, lengths), lengths
+            return self._inputs[f"source{number}"]
+
+        return source
+
+    def _watched_addend(self, upsample: Any, number: int) -> Any:
+        def addend(x: Tensor, base: Tensor, extra: Any, lengths: Any) -> Tensor:
+            before = base.clone()
+            result = upsample(x, base, extra, lengths)
+            self._inputs[f"addend{number}"] = result - before
+            return result
+
+        addend.stride = upsample.stride
+        return addend
+
+    def _generate(self, *given: Any) -> Tensor:
+        self._watch.on, self._watch.seen = True, []
+        audio = self._generator(*given)
+        self._watch.on = False
+        self._inputs["generator"] = given
+        return audio
+
+    @torch.no_grad()
+    def speak(self, spoken: Sequence[Spoken], seed: int, speeds: Sequence[float] | None = None) -> list[Tensor]:
+        tokens = [vocab.tokenize(phonemes) for phonemes, _ in spoken]
+        padded = torch.zeros(len(spoken), max(map(len, tokens)) + 2, dtype=torch.long)
+        for row, each in zip(padded, tokens, strict=True):
+            row[1 : 1 + len(each)] = torch.tensor(each)
+        styles = [
+            np.asarray(self._book.style(voice, len(each))).reshape(-1)
+            for (_, voice), each in zip(spoken, tokens, strict=True)
+        ]
+        batch = TokenBatch(
+            padded.to(self._device), tuple(len(each) + 2 for each in tokens), torch.tensor(np.stack(styles)),
+            torch.tensor(speeds or [1.0] * len(spoken), dtype=torch.float32),
+        )  # fmt: skip
+        aligned = self._model.align(batch)
+        random = torch.Generator(self._device).manual_seed(seed)
+        noise = torch.randn(
+            len(spoken), aligned.lengths.size * SAMPLES_PER_FRAME, generator=random, device=self._device
+        )
+        self.counts, self._style = aligned.lengths.counts, aligned.style[:, :HALF_STYLE]
+        return self._cut(self._model.audio(aligned, self._model.prosody(aligned), noise))
+
+    @torch.no_grad()
+    def speak_again(self, given: list[Moments]) -> list[Tensor]:
+        """The last batch, its norms by these moments."""
+        self._watch.given = given
+        return self._cut(self._generate(*self._inputs["generator"]))
+
+    def _cut(self, audio: Tensor) -> list[Tensor]:
+        return [row[: count * SAMPLES_PER_FRAME] for row, count in zip(audio.clone(), self.counts, strict=True)]
+
+    @torch.no_grad()
+    def features(self) -> Tensor:
+        """Of each row of the last batch, as `moments.features` has them."""
+        found = []
+        for name in ("addend0", "source0"):
+            x, mask, steps = self._signal(name)
+            bent, change = torch.maximum(x, 0.1 * x), (x[:, 1:] - x[:, :-1]) * mask[:, 1:]
+            found += [(x * mask).sum(1) / steps, (x * x * mask).sum(1) / steps, (bent * mask).sum(1) / steps]
+            found += [change.square().sum(1) / (steps - 1).clamp(min=1)]
+            found += [((x.abs() + 1e-6).sqrt() * mask).sum(1) / steps, *self._two(name)]
+        return torch.cat([*found, *self._two("source1"), self._style], 1)
+
+    def _signal(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+        mask = self._inputs[f"lengths{name[-1]}"].mask.float()[..., None]
+        return self._inputs[name], mask, mask.sum(1)
+
+    def _two(self, name: str) -> list[Tensor]:
+        x, mask, steps = self._signal(name)
+        mean = (x * mask).sum(1) / steps
+        return [mean, torch.log((((x - mean[:, None]) * mask) ** 2).sum(1) / steps + FLOOR)]
+
+    def targets(self) -> Tensor:
+        """The moments of the last batch: of each norm the means, and the logarithms of the variances."""
+        return torch.cat(
+            [torch.cat([mean[:, 0], torch.log(variance[:, 0] + FLOOR)], 1) for mean, variance in self._watch.seen], 1
+        )
+
+    def widths(self) -> list[int]:
+        return [mean.shape[2] for mean, _ in self._watch.seen]
+
+
+class Map:
+    """A linear map of reduced rank: ridge regression, and of it the directions in which predictions vary most."""
+
+    def __init__(self, given: Tensor, wanted: Tensor, widths: Sequence[int]) -> None:
+        self.widths = widths
+        self.centre, self.scale = given.mean(0), given.std(0) + 1e-4
+        self.offset = wanted.mean(0)
+        # Means count by the deviation of their signal.
+        starts = np.cumsum([0, *(2 * width for width in widths)])
+        self.spread = torch.cat([
+            torch.cat([torch.exp(0.5 * self.offset[at + width : at + 2 * width]), torch.ones_like(self.offset[:width])])
+            for at, width in zip(starts, widths, strict=False)
+        ])  # fmt: skip
+        z, y = self._deviations(given).double(), ((wanted - self.offset) / self.spread).double()
+        gram = z.T @ z + RIDGE * len(z) * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
+        whole = torch.linalg.solve(gram, z.T @ y)
+        root = torch.linalg.cholesky(gram).T @ whole
+        power, directions = torch.linalg.eigh(root @ root.T)
+        outwards = (root.T @ (directions / power.clamp(min=1e-9).sqrt())).flip(1)[:, :RANK]
+        self.inwards, self.outwards = (whole @ outwards).float(), outwards.T.float()
+
+    def _deviations(self, given: Tensor) -> Tensor:
+        return ((given - self.centre) / self.scale).clamp(-MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+    def __call__(self, given: Tensor) -> list[Moments]:
+        predicted = self._deviations(given) @ self.inwards @ self.outwards * self.spread + self.offset
+        found, at = [], 0
+        for width in self.widths:
+            mean, variance = predicted[:, None, at : at + width], predicted[:, None, at + width : at + 2 * width]
+            found.append((mean, (torch.exp(variance) - FLOOR).clamp(min=0)))
+            at += 2 * width
+        return found
+
+    def write(self, path: Path, weights: str) -> None:
+        table = {"centre": self.centre, "scale": self.scale, "inwards": self.inwards.half()}
+        begin = 0
+        for stage in range(2):
+            width = self.widths[stage * NORMS]
+            part = slice(begin, begin := begin + NORMS * 2 * width)
+            step = self.outwards[:, part].abs().amax(1) / 127
+            table[f"outwards{stage}"] = (self.outwards[:, part] / step[:, None]).round().to(torch.int8)
+            table[f"step{stage}"] = step
+            for name, values in (("offset", self.offset), ("spread", self.spread)):
+                table[f"{name}{stage}"] = values[part].reshape(NORMS, 2, width)
+        np.savez_compressed(path, weights=np.array(weights), **{name: x.cpu().numpy() for name, x in table.items()})
+
+
+def texts(random: np.random.Generator, sentences: Sequence[str], voices: Sequence[str], count: int) -> list[Spoken]:
+    """Sentences and parts of them, many of a few words; most with a period."""
+
+    def text() -> str:
+        words, kind = sentences[random.integers(len(sentences))].split(" "), random.random()
+        if kind >= 0.3:
+            longest = len(words) if kind < 0.75 else min(3, len(words))
+            length = int(random.integers(1, longest + 1))
+            at = int(random.integers(len(words) - length + 1))
+            words = words[at : at + length]
+        part = " ".join(words).strip() or "hˈA"
+        return part if part[-1] in ".!?," or random.random() < 0.1 else part.rstrip(",;:— ") + "."
+
+    return sorted(((text(), voices[random.integers(len(voices))]) for _ in range(count)), key=lambda each: len(each[0]))
+
+
+def collect(
+    model: WatchedKokoro, spoken: Sequence[Spoken], random: np.random.Generator, seconds: float
+) -> tuple[Tensor, Tensor]:
+    given, wanted, started = [], [], time.monotonic()
+    for at in random.permutation(range(0, len(spoken), ROWS_AT_ONCE)):
+        rows = spoken[at : at + ROWS_AT_ONCE]
+        speeds = np.where(random.random(len(rows)) < 0.7, 1.0, random.uniform(0.7, 1.4, len(rows)))
+        model.speak(rows, int(random.integers(1 << 30)), speeds.tolist())
+        given.append(model.features())
+        wanted.append(model.targets())
+        if time.monotonic() - started > seconds:
+            break
+    return torch.cat(given), torch.cat(wanted)
+
+
+def log_mel(audio: Tensor) -> Tensor:
+    edges = 700 * (10 ** (torch.linspace(0, 2595 * np.log10(1 + 12_000 / 700), 82) / 2595) - 1)
+    bins, (low, middle, high) = torch.linspace(0, 12_000, 513), (edges[:-2, None], edges[1:-1, None], edges[2:, None])
+    bands = torch.minimum((bins - low) / (middle - low), (high - bins) / (high - middle)).clamp(min=0).to(audio)
+    spectrum = torch.stft(audio, 1024, 256, window=torch.hann_window(1024).to(audio), return_complex=True)
+    return 10 * torch.log10(bands @ spectrum.abs() ** 2 + 1e-6)
+
+
+def distances(ones: Sequence[Tensor], others: Sequence[Tensor]) -> list[float]:
+    return [float(functional.l1_loss(log_mel(one), log_mel(other))) for one, other in zip(ones, others, strict=True)]
+
+
+def judge(model: WatchedKokoro, fitted: Map, spoken: Sequence[Spoken]) -> dict[str, dict[str, float]]:
+    found: dict[str, list[float]] = {"two noises": [], "predicted": []}
+    for at in range(0, len(spoken), ROWS_AT_ONCE):
+        other = model.speak(spoken[at : at + ROWS_AT_ONCE], seed=2)
+        usual = model.speak(spoken[at : at + ROWS_AT_ONCE], seed=1)
+        found["two noises"] += distances(usual, other)
+        found["predicted"] += distances(usual, model.speak_again(fitted(model.features())))
+    return {
+        name: {"mean": round(float(np.mean(each)), 3), "p99": round(float(np.percentile(each, 99)), 3),
+               "below 1 dB": round(float(np.mean(np.array(each) < 1)), 4)}
+        for name, each in found.items()
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("voices", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--rows", type=int, default=80_000, help="to speak at most")
+    parser.add_argument("--seconds", type=float, default=180.0, help="to speak at most")
+    parser.add_argument("--judged", type=int, default=19, help="sentences, and short words, to judge by")
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    random, voices = np.random.default_rng(0), sorted(path.stem for path in options.voices.glob("*_*"))
+    sentences = [sentence["phonemes"] for sentence in corpus.sentences()]
+    model = WatchedKokoro(options.weights, options.voices, torch.device(options.device))
+    spoken = texts(random, sentences[HELD_OUT:], voices, options.rows)
+    given, wanted = collect(model, spoken, random, options.seconds)
+    print(f"fitting rows={len(given)} given={given.shape[1]} wanted={wanted.shape[1]}", flush=True)
+    fitted = Map(given, wanted, model.widths())
+    fitted.write(options.out, fingerprint(load_file(options.weights)))
+    for name, judged in (("sentences", sentences[:HELD_OUT:3]), ("short words", SHORT)):
+        pairs = [(text, voice) for text in judged[: options.judged] for voice in voices]
+        print(name, judge(model, fitted, sorted(pairs, key=lambda pair: len(pair[0]))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
