@@ -25,6 +25,7 @@ FILE = "speeds.json"
 # A measured factor is rounded up to one of these. They are few and far apart, so that the same text is cut alike, and
 # sounds alike, after a restart that measured a little more or less.
 LEVELS = (0.05, 0.2, 0.35, 0.5, 0.8, 1.25)
+EARLY_LEVEL = 0.35  # the slowest that makes a row while it is heard: see `SpeaksEarly`
 PASSES = 2  # that are measured: the first one after the warm-up may still be slower
 BUSY_THREADS = 1.9  # that a row keeps busy, where it has two or more
 

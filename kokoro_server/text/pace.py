@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kokoro_server.engine.rows import model_speed
-from kokoro_server.engine.speed import LEVELS, level
+from kokoro_server.engine.speed import EARLY_LEVEL, LEVELS, level
 
 # At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
 # overhead is silence that is cut where pieces are joined.
@@ -63,7 +63,8 @@ class Pace:
     @property
     def share_after_start(self) -> float:
         """The part of the first piece's synthesis that is done while it is heard."""
-        return SHARE_AFTER_START if self.speaks_early and self._model_speed == self.speed else 0.0
+        early = self.speaks_early and self.real_time_factor <= EARLY_LEVEL and self._model_speed == self.speed
+        return SHARE_AFTER_START if early else 0.0
 
     @property
     def _model_speed(self) -> float:

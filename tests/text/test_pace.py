@@ -36,10 +36,15 @@ def length(texts: list[str]) -> int:
     return len(" ".join(texts))
 
 
+BEFORE_START = 0.4  # of the first piece's synthesis, on an engine that speaks early
+
+
 def stalls(pieces: list[Piece], engine_pace: Pace) -> list[float]:
     """Seconds that a listener waits: before the first piece, and before each of the others."""
     ready = engine_pace.synthesis_seconds(len(pieces[0].phonemes))
-    waits, plays_until = [ready], ready + pace.LEAD_SECONDS + engine_pace.playback_seconds(len(pieces[0].phonemes))
+    starts = ready if not engine_pace.share_after_start else BEFORE_START * ready
+    ready = starts + max(engine_pace.share_after_start * ready, ready - starts)
+    waits, plays_until = [starts], starts + pace.LEAD_SECONDS + engine_pace.playback_seconds(len(pieces[0].phonemes))
     for piece in pieces[1:]:
         ready += engine_pace.synthesis_seconds(len(piece.phonemes))
         waits.append(max(0.0, ready - plays_until))
@@ -62,6 +67,16 @@ def test_a_fast_enough_machine_starts_within_about_a_second_and_never_stalls(nam
     waits = stalls(pieces := pack(TEXTS[name], Pace(factor)), Pace(factor))
     assert waits[0] <= 1.25
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
+
+
+@pytest.mark.parametrize("factor", [0.06, 0.1, 0.2, 0.3, 0.35])
+@pytest.mark.parametrize("name", TEXTS)
+def test_one_that_speaks_early_starts_early_and_never_stalls(name: str, factor: float) -> None:
+    early = Pace(factor, speaks_early=True)
+    waits = stalls(pieces := pack(TEXTS[name], early), early)
+    assert waits[0] <= 0.85
+    assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
+    assert Pace(factor, speed=2.0, speaks_early=True).share_after_start == 0
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.6, 0.7, 0.8])

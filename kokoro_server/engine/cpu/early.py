@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.engine.speed import level
+from kokoro_server.engine.speed import EARLY_LEVEL, level
 
 MIN_SPEECH = 12  # frames that are worth it
 SPARE = 4  # frames that are still to be heard when the next ones are there
@@ -25,7 +25,7 @@ def early_windows(lengths: NDArray[np.int64], real_time_factor: float | None) ->
 
     `lengths` are those of the tokens. The same row has the same windows on a machine of the same level of speed.
     """
-    if not real_time_factor:
+    if not real_time_factor or level(real_time_factor) > EARLY_LEVEL:
         return []
     pace, frames = level(real_time_factor), int(lengths.sum())
     silence, after = int(lengths[0]), int(lengths[-1])
@@ -33,8 +33,6 @@ def early_windows(lengths: NDArray[np.int64], real_time_factor: float | None) ->
     rest = pace * (FIRST_STAGE + LAST_STAGE) * frames  # frames that are heard while the rest is made
     around = pace * (FIRST_STAGE * FIRST_AROUND + LAST_STAGE * LAST_AROUND)
     gained = 1 - pace * (FIRST_STAGE + LAST_STAGE)  # frames for each frame of a window
-    if gained <= 0:
-        return []
     for first in range(MIN_SPEECH, frames):
         second = max(0, math.ceil((rest + SPARE + around - first) / gained))
         if first + second > MOST * (frames - silence - after):
