@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from kokoro_server.engine.speed import EARLY_LEVEL, level
 
 MIN_SPEECH = 12  # frames that are worth it
-SPARE = 4  # frames that are still to be heard when the next ones are there
-LEAD = 3  # frames that are made of the silence before, beyond the later half of it
+SPARE = 2  # frames that are still to be heard when the next ones are there, beside those before the first phoneme
+LEAD = 3  # frames before the later half of the silence: where speech can begin, with a margin
 # The shares of a pass in time. Around a window, the first stage needs more frames on both sides than the last.
 FIRST_STAGE, LAST_STAGE = 0.25, 0.47
 FIRST_AROUND, LAST_AROUND = 14, 3
