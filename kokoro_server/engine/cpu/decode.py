@@ -16,6 +16,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu import moments
+from kokoro_server.engine.cpu.early import Window
 from kokoro_server.engine.cpu.fused import weights as fused_weights
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.numerics import Signal
@@ -30,7 +31,6 @@ log = logging.getLogger(__name__)
 
 Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
 Samples = NDArray[np.float32]
-Window = tuple[int, int]  # the first frame or step, and that after the last
 
 FRAME_STEPS, STEP_SAMPLES = 120, 5  # steps of the last stage in a frame, samples in a step
 FRAME_SAMPLES = FRAME_STEPS * STEP_SAMPLES
@@ -95,12 +95,14 @@ class StagedDecode:
         self.kernels = WholeDecode.kernels
         graphs = [GraphStage(number, folder, threads) for number in range(2)]
         self._stages: Sequence[Stage] = graphs
-        self._beginnings: Beginnings | None = None
+        self._beginnings: WindowedDecode | None = None
         wanted = use_kernels and (folder / fused_weights.FILE).exists()
         if wanted and (fused := _fused_stages(folder, threads, graphs, condition)):
             self._stages, self.kernels = fused, instructions().value
             if (table := folder / moments.TABLE.name).exists():
-                self._beginnings = Beginnings(moments.MomentPredictor(table), fused, self._upsampled, self._finished)
+                self._beginnings = WindowedDecode(
+                    moments.MomentPredictor(table), fused, self._upsampled, self._finished
+                )
 
     def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples:
         options = self._shrinking if shrink else None
@@ -151,7 +153,7 @@ class Begun(NamedTuple):
     addend0: Signal
 
 
-class Beginnings:
+class WindowedDecode:
     """Makes the first part of a row's audio from windows of its signals."""
 
     def __init__(

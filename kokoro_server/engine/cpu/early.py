@@ -17,7 +17,7 @@ FIRST_STAGE, LAST_STAGE = 0.25, 0.47
 FIRST_AROUND, LAST_AROUND = 14, 3
 MOST = 0.6  # of the speech may be made early: the rest is nearer to what the model says
 
-Window = tuple[int, int]  # frames: the first, and that after the last
+Window = tuple[int, int]  # the first frame, or step of a stage, and that after the last
 
 
 def early_windows(lengths: NDArray[np.int64], real_time_factor: float | None) -> list[Window]:
