@@ -25,6 +25,18 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
     return await done
 
 
+async def in_thread_to_its_end(work: Callable[[], T]) -> T:
+    """`asyncio.to_thread`, but who is cancelled meanwhile waits for the thread: what it uses may then be closed."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    finally:
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({running})
+        running.exception()  # counts as retrieved
+
+
 def answer(done: asyncio.Future[T], result: T | BaseException) -> None:
     """Settle a future from another thread than its event loop's, unless it is done or its loop is closed."""
     with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more

@@ -13,6 +13,7 @@ import zipfile
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, first_of, for_client
 from kokoro_server.runtime.files import make_private_folder
 from kokoro_server.runtime.json import JsonObject
+from kokoro_server.runtime.threads import in_thread_to_its_end
 from kokoro_server.text.pieces import Cutting
 
 log = logging.getLogger(__name__)
@@ -133,10 +135,10 @@ async def _archive(request: Request, bodies: list[Any], timeout: float | None) -
             with disk_errors(), zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
                 while clips:
                     entry = await clips.popleft()
-                    await asyncio.to_thread(_write, file, entry)
+                    await in_thread_to_its_end(partial(_write, file, entry))
                     await held.release(entry.content)
                     manifest.append(entry.manifest)
-                await asyncio.to_thread(_write_manifest, file, manifest)
+                await in_thread_to_its_end(partial(_write_manifest, file, manifest))
     except BaseExceptionGroup as failed:
         raise first_of(failed) from None
     return archive, sum(clip["status"] != "ok" for clip in manifest)
