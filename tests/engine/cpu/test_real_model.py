@@ -27,7 +27,8 @@ from tests.engine.rows import SENTENCES, sentence_row
 
 pytestmark = pytest.mark.real
 
-SHORT = sorted(range(len(SENTENCES)), key=lambda index: len(SENTENCES[index]["phonemes"]))[2]
+BY_LENGTH = sorted(range(len(SENTENCES)), key=lambda index: len(SENTENCES[index]["phonemes"]))
+SHORT, ORDINARY = BY_LENGTH[2], BY_LENGTH[len(SENTENCES) // 2]
 
 
 def built(assets: Assets, folder: Path, precision: CpuPrecision) -> OnnxEngine:
@@ -73,7 +74,7 @@ def spoken_early(engine: OnnxEngine, row: Row) -> tuple[list[np.ndarray], np.nda
 
 @pytest.mark.parametrize("voice", ["af_heart", "am_michael"])
 def test_a_row_begins_early_and_sounds_like_the_whole(fused: OnnxEngine, assets: Assets, voice: str) -> None:
-    row = sentence_row(SHORT, VoiceBook(assets.voices), voice)
+    row = sentence_row(ORDINARY, VoiceBook(assets.voices), voice)
     [whole], [other] = fused.synthesize([row]), fused.synthesize([replace(row, seed=row.seed + 1000)])
     beginnings, audio = spoken_early(fused, row)
     assert [len(each) for each in beginnings] == sorted({len(each) for each in beginnings})
@@ -93,7 +94,7 @@ def test_a_row_begins_early_and_sounds_like_the_whole(fused: OnnxEngine, assets:
 def test_with_the_true_moments_the_beginning_is_that_of_the_whole(
     fused: OnnxEngine, assets: Assets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = sentence_row(SHORT, VoiceBook(assets.voices), "af_heart")
+    row = sentence_row(ORDINARY, VoiceBook(assets.voices), "af_heart")
     seen: list[Moments] = []
     convolve = Convolution.__call__
 
