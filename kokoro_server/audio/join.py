@@ -35,6 +35,7 @@ EARLIEST_SHARE = 0.5  # of the pad, if that is more
 ONSET_MARGIN = _samples(0.080)  # kept before the first frame of speech
 RELEASE_MARGIN = _samples(0.050)  # kept after the last one
 FADE = _samples(0.005)
+LIMITLESS = 2**62  # samples
 FADE_IN: Audio = (0.5 - 0.5 * np.cos(np.pi * np.arange(FADE) / FADE)).astype(np.float32)
 
 
@@ -68,6 +69,21 @@ class Joiner:
         self._ends, self._pauses = ends, pauses
         self._silence: Sound | None = None  # after the last piece's speech; None where no speech came before
         self._gap: int | None = None  # samples between that speech and the next; None before the first piece
+        self._given: tuple[int, int] | None = None  # samples of the next piece that `begin` was given, and its offset
+
+    def begin(self, sound: Sound, pad: int) -> Trimmed:
+        """The beginning of a piece: all but the silence before its speech. `add` is to be called with the whole."""
+        begin, _ = speech_bounds(sound.audio, pad)
+        head, intact, offset = self._head(sound, begin)
+        self._given = len(sound), offset
+        return Trimmed(Sound.join([head, sound.between(intact, len(sound))]), offset, LIMITLESS)
+
+    def go_on(self, sound: Sound) -> Sound:
+        """What `sound`, a longer beginning of the same piece, has more than the one before."""
+        assert self._given is not None
+        before, offset = self._given
+        self._given = max(before, len(sound)), offset
+        return sound.between(min(before, len(sound)), len(sound))
 
     def add(self, sound: Sound, *, ends: Ending, pad: int | None = None, last: bool = False) -> Trimmed:
         """`ends` is how the text of this piece ends. The `last` piece comes with its end, and nothing may follow it.
@@ -77,14 +93,14 @@ class Joiner:
         if last and self._gap is None and self._ends is None:
             return Trimmed(sound, 0, len(sound))
         begin, end = speech_bounds(sound.audio, pad)
-        speech, after = sound.between(0, end), sound.between(end, len(sound))
-        if self._gap is not None:
-            head, intact, offset = *self._joined(speech, begin, self._gap), begin - self._gap
-        elif self._ends is not None:
-            head, intact, offset = self._opened(speech, begin, self._ends.lead)
+        if self._given is not None:
+            intact, offset = self._given
+            self._given, end = None, max(end, intact)
+            parts = []
         else:
-            head, intact, offset = Sound.silence(0), 0, 0
-        parts = [head] if len(head) else []
+            head, intact, offset = self._head(sound.between(0, end), begin)
+            parts = [head] if len(head) else []
+        speech, after = sound.between(0, end), sound.between(end, len(sound))
         parts.append(speech.between(intact, len(speech)))
         if last:
             parts.append(self._closed(after))
@@ -95,6 +111,14 @@ class Joiner:
         else:
             limit = len(sound) if last else end + RELEASE_MARGIN  # the rest of its silence is not heard
         return Trimmed(Sound.join(parts), offset, limit)
+
+    def _head(self, speech: Sound, begin: int) -> tuple[Sound, int, int]:
+        """What stands before the speech, from where on its samples are the model's, and the offset."""
+        if self._gap is not None:
+            return *self._joined(speech, begin, self._gap), begin - self._gap
+        if self._ends is not None:
+            return self._opened(speech, begin, self._ends.lead)
+        return Sound.silence(0), 0, 0
 
     def pause(self, seconds: float) -> Sound:
         """The release margin of the piece before, faded out, and then exactly the silence asked for."""

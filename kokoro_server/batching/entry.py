@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
@@ -53,9 +55,27 @@ class Deadline:
         return Deadline(min(self.admission, latest), min(self.start, latest))
 
 
+class Beginnings:
+    """Where an engine puts what it has of a row's audio before the rest is made. Make it on the event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._given: asyncio.Queue[Outcome | None] = asyncio.Queue()
+
+    def give(self, beginning: Outcome | None) -> None:
+        """From any thread. None: no more will follow."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._given.put_nowait, beginning)
+
+    async def each(self) -> AsyncIterator[Outcome]:
+        while (beginning := await self._given.get()) is not None:
+            yield beginning
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
-    """A row for the queue, and how to treat it. An API worker sends all but `detached` to the engine process."""
+    """A row for the queue, and how to treat it. An API worker sends all but `detached` and `early` to the engine
+    process."""
 
     row: Row
     voice: str  # canonical spec, by which entries are grouped
@@ -66,6 +86,7 @@ class Submission:
     trace: Span | None = None  # the span that it is part of, if its request is traced
     # On the queue's clock: when its listener will have heard all audio before it. Until shortly before, it waits AHEAD.
     runs_out: float = -math.inf
+    early: Beginnings | None = None  # for the beginning of its audio, if the engine gives that
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +119,7 @@ class Entry:
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
     runs_out: float = -math.inf  # as its submission's
     needed_lane: Priority = Priority.NORMAL  # the lane of an AHEAD entry from when it is needed
+    early: Beginnings | None = None  # as its submission's
 
     @property
     def tokens(self) -> int:

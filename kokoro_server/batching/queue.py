@@ -151,6 +151,9 @@ class BatchQueue(SpeechQueue):
     def real_time_factor(self) -> float | None:
         return self._devices.real_time_factor
 
+    def speaks_early(self) -> bool:
+        return self._devices.speaks_early
+
     def device_states(self) -> dict[str, str]:
         return {device.name: device.status for device in self._devices}
 
@@ -226,7 +229,7 @@ class BatchQueue(SpeechQueue):
         priority = Priority.AHEAD if new.runs_out > self.now() else new.priority
         identity = next(self._numbers), new.caller, new.row, new.voice, priority
         entry = Entry(*identity, frames, self.now(), new.deadline, future, new.detached)
-        entry.runs_out, entry.needed_lane = new.runs_out, new.priority
+        entry.runs_out, entry.needed_lane, entry.early = new.runs_out, new.priority, new.early
         if entry.deadline <= entry.arrival:
             self._expire(entry)
             return future

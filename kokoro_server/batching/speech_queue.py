@@ -53,6 +53,10 @@ class SpeechQueue(ABC):
         It stays the same, whatever else the machine does, as streams are cut by it. None if no engine measures it.
         """
 
+    def speaks_early(self) -> bool:
+        """Whether engines give the beginning of a row before the rest is made: see `SpeaksEarly`."""
+        return False
+
     @abstractmethod
     def device_states(self) -> dict[str, str]:
         """By device: healthy, degraded or lost."""

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
+from kokoro_server.batching.entry import Beginnings, Deadline, Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
 from kokoro_server.runtime.background import cancel
 from kokoro_server.text.pace import SECONDS_PER_PHONEME
@@ -57,6 +57,7 @@ class Ticket:
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
     playback: Playback | None = None  # of a stream
+    early: Beginnings | None = None  # for the beginning of its first piece
 
     @property
     def bulk(self) -> bool:
@@ -78,11 +79,12 @@ class Ticket:
         """
         deadline = later_deadline if self.begun else self.first_deadline
         self.begun = True
+        early, self.early = self.early, None
         lane, runs_out = self.lane(index), -math.inf
         if self.playback is not None:
             heard = self.playback.expect(row, now)
             runs_out = heard if index and lane is Priority.BYPASS else runs_out
-        return Submission(row, voice, lane, deadline.start, self.caller, detached, self.trace, runs_out)
+        return Submission(row, voice, lane, deadline.start, self.caller, detached, self.trace, runs_out, early)
 
 
 async def in_order(rows: Rows, enqueue: Enqueue, permits: asyncio.Semaphore) -> AsyncGenerator[Outcome, None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -49,6 +49,11 @@ class Result:
     audio: Audio  # (sum(durations) * SAMPLES_PER_FRAME,), 24 kHz
     durations: NDArray[np.int64]  # (len(tokens) + 2,)
     pcm16: Pcm16 | None = None  # from an engine that makes it at no cost
+
+    @property
+    def whole(self) -> bool:
+        """False for a beginning: see `SpeaksEarly`."""
+        return len(self.audio) == int(self.durations.sum()) * SAMPLES_PER_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,21 @@ class MeasuresSpeed(Protocol):
     real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
 
     def measure(self) -> None: ...
+
+
+OnBeginning = Callable[[Result], None]
+
+
+@runtime_checkable
+class SpeaksEarly(Protocol):
+    """An engine that can give the beginning of a row's audio before the rest of it is made, if `speaks_early`."""
+
+    speaks_early: bool
+
+    def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
+        """Speak one row. `on_beginning` gets its first samples and all durations, on this thread: those that are made,
+        each time more, and maybe never any. The result begins with them.
+        """
 
 
 @runtime_checkable

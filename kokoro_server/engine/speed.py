@@ -22,6 +22,10 @@ from kokoro_server.runtime.machine import available_cores, processor
 log = logging.getLogger(__name__)
 
 FILE = "speeds.json"
+# A measured factor is rounded up to one of these. They are few and far apart, so that the same text is cut alike, and
+# sounds alike, after a restart that measured a little more or less.
+LEVELS = (0.05, 0.2, 0.35, 0.5, 0.8, 1.25)
+EARLY_LEVEL = 0.35  # the slowest that makes a row while it is heard: see `SpeaksEarly`
 PASSES = 2  # that are measured: the first one after the warm-up may still be slower
 BUSY_THREADS = 1.9  # that a row keeps busy, where it has two or more
 
@@ -50,6 +54,11 @@ def real_time_factor(passes: Iterable[TimedPass], threads: int) -> float:
     """
     busy = min(threads, BUSY_THREADS)
     return min(min(each.seconds, each.computing / busy) * SAMPLE_RATE / each.samples for each in passes)
+
+
+def level(real_time_factor: float) -> float:
+    """The level of an engine that was measured. A machine slower than the last one stalls with any plan."""
+    return next((level for level in LEVELS if real_time_factor <= level), LEVELS[-1])
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _formats_condition() -> Condition:
 def _pace(queue: SpeechQueue) -> Pace | None:
     """The level by which streams are cut: the same in all processes, as long as the engines are."""
     factor = queue.real_time_factor()
-    return None if factor is None else Pace.from_measurement(factor)
+    return None if factor is None else Pace.from_measurement(factor, queue.speaks_early())
 
 
 def _sizes(settings: Settings) -> PieceSizes:

@@ -13,6 +13,7 @@ from functools import partial
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
+from kokoro_server.batching.entry import Beginnings, Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
@@ -22,6 +23,7 @@ from kokoro_server.engine.rows import model_speed
 from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
+from kokoro_server.runtime.background import cancel
 from kokoro_server.runtime.loop_turns import LoopTurns
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
@@ -211,15 +213,26 @@ class Synthesizer:
         pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
-        if isinstance(first, Piece) and first.last:  # the whole text is one piece
+        early: Beginnings | None = None
+        streamed = ticket.playback is not None and self._reader.speaks_early
+        if streamed and isinstance(first, Piece) and utterance.may_begin(first):
+            early = ticket.early = Beginnings()
+        elif isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()
             # No variable holds the outcome: it would keep the batch's audio alive while the reader is at this segment.
             adding = utterance.add(unjoined, await self._queue.submit_only(row, row_voices[0], ticket))
             yield (await adding).detached(detached)
             return
-        async with aclosing(self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)) as outcomes:
+        outcomes = self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)
+        if early is not None:
+            outcomes = _with_beginnings(early, outcomes)
+        async with aclosing(outcomes):
             async for outcome in outcomes:
+                if not outcome.result.whole:
+                    if beginning := utterance.begin(unjoined[0], outcome):
+                        yield self._given(ticket, beginning)
+                    continue
                 for silence in utterance.long_silences(unjoined):
                     yield self._given(ticket, silence)
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
@@ -347,6 +360,25 @@ async def _rows(
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)
+
+
+async def _with_beginnings(early: Beginnings, outcomes: AsyncGenerator[Outcome, None]) -> AsyncGenerator[Outcome, None]:
+    """The outcomes, and before the first of them what is there early of it: each time more."""
+    async with aclosing(outcomes):
+        first = asyncio.create_task(_next(outcomes))
+        first.add_done_callback(lambda _: early.give(None))
+        try:
+            async for beginning in early.each():
+                yield beginning
+            yield await first
+        finally:
+            await cancel(first)
+        async for outcome in outcomes:
+            yield outcome
+
+
+async def _next(outcomes: AsyncGenerator[Outcome, None]) -> Outcome:
+    return await anext(outcomes)
 
 
 @contextmanager

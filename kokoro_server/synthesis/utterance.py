@@ -34,7 +34,9 @@ UtteranceItem = Piece | Pause
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The next part of an utterance. `outcome` is None where there is only silence."""
+    """The next part of an utterance. `outcome` is None where there is only silence, and for the rest of a piece whose
+    beginning was a segment.
+    """
 
     sound: Sound  # its audio is the same as the outcome's
     outcome: Outcome | None
@@ -87,6 +89,8 @@ class Utterance:
         self._silence: list[Sound] = []  # of pauses, to be given out with the next segment
         self._silent_samples = 0  # in it
         self.finished = False
+        self._trims = ends is not None
+        self._begun = False  # whether the beginning of the next piece has been given out
 
     @property
     def seconds(self) -> float:
@@ -97,6 +101,29 @@ class Utterance:
         run = piece.run or self._run
         assert run
         return run
+
+    def may_begin(self, piece: Piece) -> bool:
+        """Whether the beginning of this piece can be given out before its rest is there."""
+        delivery = self.run_of(piece).delivery
+        return self._trims and _is_plain(delivery)
+
+    def begin(self, piece: UtteranceItem, beginning: Outcome) -> Segment | None:
+        """What is new of the beginning of a piece that `add` is to be called with; and at first, all its words' times.
+
+        None if nothing is new, as when a pass that failed is tried again.
+        """
+        assert isinstance(piece, Piece)
+        if self._begun:
+            sound = self._joiner.go_on(Sound(beginning.result.audio))
+            self._samples += len(sound)
+            return Segment(sound, None, False) if len(sound) else None
+        self._begun = True
+        durations = beginning.result.durations
+        trimmed = self._joiner.begin(Sound(beginning.result.audio), int(durations[0]) * SAMPLES_PER_FRAME)
+        timings = partial(_timings, piece, self.run_of(piece), durations, None, trimmed, self._samples)
+        self._samples += len(trimmed.sound)
+        sound = self._after_silence(trimmed.sound)
+        return Segment(sound, _with_audio(beginning, sound.audio), False, timings, piece.skipped, self._text_ms)
 
     async def add(self, unjoined: deque[UtteranceItem], outcome: Outcome) -> Segment:
         """The audio of the first piece of `unjoined`, and before it the pauses that `long_silences` has kept."""
@@ -113,6 +140,9 @@ class Utterance:
         timings = partial(_timings, piece, run, durations, warp, trimmed, self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
+        if self._begun:
+            self._begun = False
+            return Segment(sound, None, piece.last)
         if sound.audio is not outcome.result.audio:
             outcome = _with_audio(outcome, sound.audio)
         return Segment(sound, outcome, piece.last, timings, piece.skipped, self._text_ms)
@@ -141,9 +171,14 @@ class Utterance:
 
 async def _delivered(result: Result, delivery: Delivery) -> tuple[Sound, Warp | None]:
     """The audio at its speed and level. The warp says how it was stretched, if the model spoke at its own pace."""
-    if model_speed(delivery.speed) == delivery.speed and delivery.gain is None and not delivery.volume:
+    if _is_plain(delivery):
         return Sound(result.audio, result.pcm16), None
     return await asyncio.to_thread(_changed, result.audio, delivery)
+
+
+def _is_plain(delivery: Delivery) -> bool:
+    """Whether the audio is delivered as the model makes it."""
+    return model_speed(delivery.speed) == delivery.speed and delivery.gain is None and not delivery.volume
 
 
 def _changed(audio: Audio, delivery: Delivery) -> tuple[Sound, Warp | None]:

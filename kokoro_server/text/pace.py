@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kokoro_server.engine.rows import model_speed
+from kokoro_server.engine.speed import EARLY_LEVEL, LEVELS, level
 
 # At speed 1, fitted to six voices: n phonemes make OVERHEAD_SECONDS + n · SECONDS_PER_PHONEME of audio. Most of the
 # overhead is silence that is cut where pieces are joined.
@@ -21,13 +22,14 @@ LEAD_SECONDS = 0.30  # the overhead before the first piece, where nothing is cut
 
 TARGET_START_SECONDS = 1.0  # in which the first piece should be synthesized
 MAX_START_SECONDS = 6.0  # the longest wait for a start that keeps a slower machine from stalling later
-FAST_FACTOR = 0.05  # a machine with this real-time factor or a lower one needs no plan
+FAST_FACTOR = LEVELS[0]  # a machine with this real-time factor or a lower one needs no plan
 # Phonemes are not all alike, and the machine has other things to do: pieces are planned to be ready earlier by this
 # factor. On a slow machine pieces are longer, and the differences between phonemes even out.
 MARGIN = 1.15
 SLOW_MARGIN = 1.05
 SLOW_FACTOR = 0.6  # a machine with a higher real-time factor is slow
 FILL_RATIO = 0.75  # a piece has this share of the phonemes that it may have: it ends with a phrase
+SHARE_AFTER_START = 0.9  # of the first piece's synthesis, on an engine that speaks early
 MIN_PHONEMES = 12  # less is hardly a word
 ORDINARY_PHONEMES = 60  # a sentence of ordinary length; shorter pieces must grow
 MIN_GROWTH = 1.15  # how fast they must grow, from piece to piece
@@ -36,10 +38,6 @@ LONG_PHONEMES = 200  # for machines that outrun playback only with such pieces, 
 MAX_STALLED_PHONEMES = 150  # of a piece that the listener has to wait for
 ENDLESS_PHONEMES = 10_000  # ten minutes
 
-# A measured factor is rounded up to one of these. They are few and far apart, so that the same text is cut alike, and
-# sounds alike, after a restart that measured a little more or less.
-FACTOR_LEVELS = (FAST_FACTOR, 0.2, 0.35, 0.5, 0.8, 1.25)
-
 
 @dataclass(frozen=True)
 class Pace:
@@ -47,11 +45,11 @@ class Pace:
 
     real_time_factor: float
     speed: float = 1.0
+    speaks_early: bool = False  # whether a first piece is heard while most of it is made
 
     @classmethod
-    def from_measurement(cls, real_time_factor: float) -> Pace:
-        """The level of an engine that was measured. A machine slower than the last one stalls with any plan."""
-        return cls(next((level for level in FACTOR_LEVELS if real_time_factor <= level), FACTOR_LEVELS[-1]))
+    def from_measurement(cls, real_time_factor: float, speaks_early: bool = False) -> Pace:
+        return cls(level(real_time_factor), speaks_early=speaks_early)
 
     @property
     def needs_plan(self) -> bool:
@@ -61,6 +59,12 @@ class Pace:
     @property
     def margin(self) -> float:
         return SLOW_MARGIN if self.real_time_factor > SLOW_FACTOR else MARGIN
+
+    @property
+    def share_after_start(self) -> float:
+        """The part of the first piece's synthesis that is done while it is heard."""
+        early = self.speaks_early and self.real_time_factor <= EARLY_LEVEL and self._model_speed == self.speed
+        return SHARE_AFTER_START if early else 0.0
 
     @property
     def _model_speed(self) -> float:
@@ -120,11 +124,12 @@ class PlaybackPlan:
         return max(self.pace.phonemes_within(seconds), MIN_PHONEMES)
 
     def add(self, phonemes: int) -> None:
-        """Adds a piece. The synthesis of the first one does not count: playback begins after it."""
+        """Adds a piece. The synthesis of the first one counts as far as it comes after the beginning of playback."""
         if self.started:
             self.synthesis_seconds += self.pace.synthesis_seconds(phonemes)
         else:
             self.started = True
+            self.synthesis_seconds += self.pace.share_after_start * self.pace.synthesis_seconds(phonemes)
             self.playback_seconds += LEAD_SECONDS / self.pace.speed
         self.playback_seconds += self.pace.playback_seconds(phonemes)
 

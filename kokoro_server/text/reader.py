@@ -232,6 +232,12 @@ class Reader:
         # The fastest run leaves the least time to make what follows it.
         return self._new_packer(max((run.delivery.speed for run in runs), default=1.0), phonemes, cutting, apart)
 
+    @property
+    def speaks_early(self) -> bool:
+        """Whether the first piece of a stream is cut so that it may be heard while most of it is made."""
+        pace = self._pace()
+        return pace is not None and pace.needs_plan and pace.speaks_early and not self._sizes.first_is_fixed
+
     def _new_packer(self, speed: float, phonemes: int, cutting: Cutting, apart: bool = False) -> Packer:
         """A packer for a text of about this many phonemes."""
         sizes = replace(self._sizes, shortest=1) if apart else self._sizes

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks import corpus
 from kokoro_server import languages
+from kokoro_server.engine.speed import LEVELS
 from kokoro_server.text import pace
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
@@ -35,10 +36,15 @@ def length(texts: list[str]) -> int:
     return len(" ".join(texts))
 
 
+BEFORE_START = 0.4  # of the first piece's synthesis, on an engine that speaks early
+
+
 def stalls(pieces: list[Piece], engine_pace: Pace) -> list[float]:
     """Seconds that a listener waits: before the first piece, and before each of the others."""
     ready = engine_pace.synthesis_seconds(len(pieces[0].phonemes))
-    waits, plays_until = [ready], ready + pace.LEAD_SECONDS + engine_pace.playback_seconds(len(pieces[0].phonemes))
+    starts = ready if not engine_pace.share_after_start else BEFORE_START * ready
+    ready = starts + max(engine_pace.share_after_start * ready, ready - starts)
+    waits, plays_until = [starts], starts + pace.LEAD_SECONDS + engine_pace.playback_seconds(len(pieces[0].phonemes))
     for piece in pieces[1:]:
         ready += engine_pace.synthesis_seconds(len(piece.phonemes))
         waits.append(max(0.0, ready - plays_until))
@@ -61,6 +67,16 @@ def test_a_fast_enough_machine_starts_within_about_a_second_and_never_stalls(nam
     waits = stalls(pieces := pack(TEXTS[name], Pace(factor)), Pace(factor))
     assert waits[0] <= 1.25
     assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
+
+
+@pytest.mark.parametrize("factor", [0.06, 0.1, 0.2, 0.3, 0.35])
+@pytest.mark.parametrize("name", TEXTS)
+def test_one_that_speaks_early_starts_early_and_never_stalls(name: str, factor: float) -> None:
+    early = Pace(factor, speaks_early=True)
+    waits = stalls(pieces := pack(TEXTS[name], early), early)
+    assert waits[0] <= 0.85
+    assert max(waits[1:], default=0) == 0, [len(piece.phonemes) for piece in pieces]
+    assert Pace(factor, speed=2.0, speaks_early=True).share_after_start == 0
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.6, 0.7, 0.8])
@@ -119,7 +135,7 @@ def phonemized(text: str, phonemes: str) -> PhonemizedSentence:
 
 
 def test_which_machines_keep_up_with_a_text_of_any_length() -> None:
-    assert [level for level in pace.FACTOR_LEVELS if Pace(level).start().keeps_up][-1] == 0.8
+    assert [level for level in LEVELS if Pace(level).start().keeps_up][-1] == 0.8
     assert not Pace(0.85).start().keeps_up
 
 
@@ -131,11 +147,11 @@ def test_a_fast_machine_needs_no_plan() -> None:
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), min_size=1, max_size=30),
-    st.sampled_from([level for level in pace.FACTOR_LEVELS if level <= 0.8]),
+    st.sampled_from([level for level in LEVELS if level <= 0.8]),
 )
 def test_in_a_text_of_any_shape_no_wait_is_within_a_sentence(shapes: list[tuple[int, int]], factor: float) -> None:
     waits = stalls(pieces := pack([sentence(*shape) for shape in shapes], Pace(factor)), Pace(factor))
-    late = [number for number, wait in enumerate(waits) if number and wait]
+    late = [number for number, wait in enumerate(waits) if number and wait > 0.01]  # nobody hears less
     assert all(pieces[number - 1].ends == "sentence" for number in late), [piece.phonemes for piece in pieces]
 
 
@@ -190,7 +206,7 @@ def test_speech_that_is_stretched_takes_the_model_as_long_as_at_its_own_pace() -
 
 def test_measurements_are_rounded_to_a_few_levels() -> None:
     assert Pace.from_measurement(0.21) == Pace.from_measurement(0.28) == Pace.from_measurement(0.34) == Pace(0.35)
-    assert Pace.from_measurement(3.7) == Pace.from_measurement(1.0) == Pace(pace.FACTOR_LEVELS[-1])
+    assert Pace.from_measurement(3.7) == Pace.from_measurement(1.0) == Pace(LEVELS[-1])
 
 
 def test_planning_the_longest_of_texts_takes_no_time() -> None:

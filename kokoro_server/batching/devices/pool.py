@@ -14,7 +14,7 @@ from kokoro_server.batching.entry import ALL, URGENT, Entry, Priority
 from kokoro_server.batching.lanes import PriorityLanes
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.state import DeviceSnapshot
-from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed
+from kokoro_server.engine.protocol import Engine, HasExpress, MeasuresSpeed, SpeaksEarly
 
 # The next piece of a stream is made before its listener runs out of audio by this factor of the predicted time, and by
 # this many seconds: for whatever else the machine does meanwhile.
@@ -40,6 +40,7 @@ class Devices:
         self._all = [device for devices in self._by_engine for device in devices]
         # As measured at the start, of the slowest engine that may be slow. It never changes.
         self.real_time_factor = max((device.speed.value for device in self._all if device.speed), default=None)
+        self.speaks_early = all(isinstance(engine, SpeaksEarly) and engine.speaks_early for engine in engines)
         self._express: dict[Device, Device] = {}
         self._options = options
         self._clock = clock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from kokoro_server.batching.clock import Clock
 from kokoro_server.batching.cost import ForwardPass
 from kokoro_server.batching.devices.activity import CallActivity
-from kokoro_server.batching.entry import Entry
+from kokoro_server.batching.entry import Entry, FireReason, Outcome
 from kokoro_server.batching.faults import Fault, audio_faults, classify, row_error
-from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result
+from kokoro_server.engine.protocol import Engine, Pcm16, ReportsActivity, Result, SpeaksEarly
 from kokoro_server.errors import BadAudio, KokoroError
 
 logger = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class Runner:
         started = self.forward_started = self._clock.now()
         try:
             with self._calls.calling():
-                results = self._engine.synthesize([entry.row for entry in group])
+                results = self._results(group, started)
         except Exception as error:
             fault = classify(error)
             smaller = self._failed(error, fault, group, report)
@@ -75,6 +76,18 @@ class Runner:
             self._free_memory()  # not in the except block, where the error's frames still hold the tensors
         report.retries += bool(smaller)
         return smaller
+
+    def _results(self, group: list[Entry], started: float) -> list[Result]:
+        entry, engine = group[0], self._engine
+        if len(group) == 1 and entry.early is not None and isinstance(engine, SpeaksEarly):
+            return [engine.synthesize_early(entry.row, partial(self._give_beginning, entry, started))]
+        return engine.synthesize([entry.row for entry in group])
+
+    def _give_beginning(self, entry: Entry, started: float, beginning: Result) -> None:
+        """What has a fault is not given: the whole result will have it too."""
+        if entry.early is not None and np.isfinite(beginning.audio).all():
+            waited, ran = started - entry.arrival, self._clock.now() - started
+            entry.early.give(Outcome(beginning, 1000 * waited, 1000 * ran, 1, FireReason.BYPASS))
 
     def _failed(self, error: Exception, fault: Fault, group: list[Entry], report: BatchReport) -> list[list[Entry]]:
         logger.warning("forward failed rows=%d fault=%s", len(group), fault.name.lower(), exc_info=error)

@@ -10,6 +10,7 @@ how to make them again.
 from __future__ import annotations
 
 import gzip
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from kokoro_server.config.settings import CpuPrecision
+from kokoro_server.engine.cpu import moments
 from kokoro_server.engine.cpu.fused import weights
 from kokoro_server.engine.cpu.graph import fold_constants
 from kokoro_server.engine.cpu.instructions import instructions
@@ -49,6 +51,8 @@ def build(weights_file: Path, folder: Path, precision: CpuPrecision, on_progress
     except (SafetensorError, OSError) as error:
         raise AssetError(f"{weights_file}: not readable ({error}); run 'kokoro-server assets fetch'") from error
     assemble(templates(), state, folder, precision, channel_amax(), on_progress)
+    if (folder / weights.FILE).exists() and moments.fitted_on(state):
+        shutil.copyfile(moments.TABLE, folder / moments.TABLE.name)
 
 
 def assemble(

@@ -35,10 +35,10 @@ Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see
 
 BUILDER_VERSION = 5  # raised whenever a build would come out differently
 BUILDER_FILES = (  # all code and data of this package that a build depends on
-    "build.py", "graph.py", "instructions.py", "lowering.py", "numerics.py", "quantization.py", "saturation.py",
-    "sessions.py", "stages.py", "fused/kernels.py", "fused/stage.py", "fused/tile.py", "fused/vectors.py",
-    "fused/weights.py",
-    "data/channel_amax.npz", "data/decode.onnx.gz", "data/text.onnx.gz",
+    "build.py", "graph.py", "instructions.py", "lowering.py", "moments.py", "numerics.py", "quantization.py",
+    "saturation.py", "sessions.py", "stages.py",
+    "fused/kernels.py", "fused/stage.py", "fused/tile.py", "fused/vectors.py", "fused/weights.py",
+    "data/channel_amax.npz", "data/decode.onnx.gz", "data/moments.npz", "data/text.onnx.gz",
 )  # fmt: skip
 FOLDER = "onnx"
 MANIFEST = "built.json"

@@ -7,24 +7,39 @@ import importlib.util
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from kokoro_server.engine.cpu import moments
+from kokoro_server.engine.cpu.early import Window
 from kokoro_server.engine.cpu.fused import weights as fused_weights
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.numerics import Signal
 from kokoro_server.engine.cpu.sessions import session, shrinking
+from kokoro_server.engine.protocol import STYLE_DIM
 from kokoro_server.observability.conditions import Condition
+
+if TYPE_CHECKING:
+    from kokoro_server.engine.cpu.fused.stage import FusedStage
 
 log = logging.getLogger(__name__)
 
 Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
+Samples = NDArray[np.float32]
 
+FRAME_STEPS, STEP_SAMPLES = 120, 5  # steps of the last stage in a frame, samples in a step
+FRAME_SAMPLES = FRAME_STEPS * STEP_SAMPLES
+UPSAMPLING = 6  # steps of the last stage in one of the first
+# On either side, steps that other steps look at, at most: by the inverse STFT and the convolution before it, and by the
+# upsampling between the stages.
+AFTER_REACH, BETWEEN_REACH = 8, 3
+SEAM = 240  # samples over which the beginning fades into the whole
+FADE_IN = (0.5 - 0.5 * np.cos(np.pi * (np.arange(SEAM) + 0.5) / SEAM)).astype(np.float32)
 CHECKED_STEPS = 300
 # Two correct ways to round to bytes are 26 to 28 dB apart here. A wrong result leaves 11 dB at most.
 MIN_LIKENESS = 15.0  # dB
@@ -38,7 +53,17 @@ class Decode(Protocol):
     precision: str
     kernels: str  # what multiplies: onnxruntime, or the class of instructions of our own kernels
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]: ...
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples: ...
+
+    @property
+    def has_beginnings(self) -> bool: ...
+
+    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window], shrink: bool) -> Iterator[Samples]:
+        """All audio that is made so far, again and again: to the end of each window, and then the whole.
+
+        The windows adjoin; before the first one there is silence. Only if it `has_beginnings`.
+        """
+        ...
 
 
 class WholeDecode:
@@ -48,9 +73,14 @@ class WholeDecode:
         self._graph, self._shrinking = session(folder / "decode.onnx", threads), shrinking()
         self.precision = _precision(self._graph)
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
-        audio: NDArray[np.float32] = self._graph.run(None, inputs, self._shrinking if shrink else None)[0]
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples:
+        audio: Samples = self._graph.run(None, inputs, self._shrinking if shrink else None)[0]
         return np.array(audio[0])
+
+    has_beginnings = False
+
+    def in_parts(self, *_: object) -> Iterator[Samples]:
+        raise NotImplementedError
 
 
 class StagedDecode:
@@ -65,18 +95,105 @@ class StagedDecode:
         self.kernels = WholeDecode.kernels
         graphs = [GraphStage(number, folder, threads) for number in range(2)]
         self._stages: Sequence[Stage] = graphs
+        self._beginnings: WindowedDecode | None = None
         wanted = use_kernels and (folder / fused_weights.FILE).exists()
         if wanted and (fused := _fused_stages(folder, threads, graphs, condition)):
             self._stages, self.kernels = fused, instructions().value
+            if (table := folder / moments.TABLE.name).exists():
+                self._beginnings = WindowedDecode(
+                    moments.MomentPredictor(table), fused, self._upsampled, self._finished
+                )
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> NDArray[np.float32]:
+    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples:
         options = self._shrinking if shrink else None
-        styles, source0, source1, addend0 = (each[0] for each in self._before.run(None, inputs, options))
-        result0 = self._stages[0](source0, addend0, styles[0])
-        [addend1] = self._between.run(None, {"result0": result0[None]}, options)
-        result1 = self._stages[1](source1, addend1[0], styles[0])
-        audio: NDArray[np.float32] = self._after.run(None, {"result1": result1[None]}, options)[0]
+        return self._completed(self._begun(inputs, options), options)
+
+    @property
+    def has_beginnings(self) -> bool:
+        return self._beginnings is not None
+
+    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window], shrink: bool) -> Iterator[Samples]:
+        assert self._beginnings
+        options = self._shrinking if shrink else None
+        begun = self._begun(inputs, options)
+        window = self._beginnings.of(begun, inputs["style"][0, : STYLE_DIM // 2])
+        audio = np.zeros(early[0][0] * FRAME_SAMPLES, np.float32)
+        for begin, end in early:
+            audio = np.concatenate([audio, window(begin, end)])
+            # What overlaps with the whole is kept until that is there.
+            yield audio[: end * FRAME_SAMPLES - (SEAM if end == early[-1][1] else 0)]
+        whole = self._completed(begun, options)
+        seam = slice(len(audio) - SEAM, len(audio))
+        audio[seam] += (whole[seam] - audio[seam]) * FADE_IN
+        yield np.concatenate([audio, whole[len(audio) :]])
+
+    def _begun(self, inputs: Mapping[str, Any], options: onnxruntime.RunOptions | None) -> Begun:
+        return Begun(*(each[0] for each in self._before.run(None, inputs, options)))
+
+    def _completed(self, begun: Begun, options: onnxruntime.RunOptions | None) -> Samples:
+        styles = begun.styles[0]
+        addend1 = self._upsampled(self._stages[0](begun.source0, begun.addend0, styles), options)
+        return self._finished(self._stages[1](begun.source1, addend1, styles), options)
+
+    def _upsampled(self, result0: Signal, options: onnxruntime.RunOptions | None = None) -> Signal:
+        addend1: Signal = self._between.run(None, {"result0": result0[None]}, options)[0][0]
+        return addend1
+
+    def _finished(self, result1: Signal, options: onnxruntime.RunOptions | None = None) -> Samples:
+        audio: Samples = self._after.run(None, {"result1": result1[None]}, options)[0]
         return np.array(audio[0])
+
+
+class Begun(NamedTuple):
+    """What comes before the stages."""
+
+    styles: Signal
+    source0: Signal
+    source1: Signal
+    addend0: Signal
+
+
+class WindowedDecode:
+    """Makes the first part of a row's audio from windows of its signals."""
+
+    def __init__(
+        self,
+        predict: moments.MomentPredictor,
+        stages: Sequence[FusedStage],
+        upsampled: Callable[[Signal], Signal],
+        finished: Callable[[Signal], Samples],
+    ) -> None:
+        self._predict, self._stages, self._upsampled, self._finished = predict, stages, upsampled, finished
+
+    def of(self, begun: Begun, style: Samples) -> Callable[[int, int], Samples]:
+        """From the first frame and that after the last to their audio."""
+        styles, source0, source1, addend0 = begun
+        first, last = self._stages
+        moments0, moments1 = self._predict(moments.features(source0, addend0, source1, style, first.measure))
+
+        def audio(begin: int, end: int) -> Samples:
+            after = _wider((begin * FRAME_STEPS, end * FRAME_STEPS + 1), AFTER_REACH, len(source1))
+            stage1 = _wider(after, last.reach, len(source1))
+            between = _wider((stage1[0] // UPSAMPLING, -(-stage1[1] // UPSAMPLING)), BETWEEN_REACH, len(source0))
+            stage0 = _wider(between, first.reach, len(source0))
+            result0 = first(source0[slice(*stage0)], addend0[slice(*stage0)], styles[0], moments0)
+            addend1 = self._upsampled(_part(result0, stage0[0], between))
+            addend1 = _part(addend1, between[0] * UPSAMPLING, stage1)
+            result1 = last(source1[slice(*stage1)], addend1, styles[0], moments1)
+            made = self._finished(_part(result1, stage1[0], after))
+            return made[(begin * FRAME_STEPS - after[0]) * STEP_SAMPLES :][: (end - begin) * FRAME_SAMPLES]
+
+        return audio
+
+
+def _wider(window: Window, reach: int, length: int) -> Window:
+    """The window, and up to `reach` steps more on either side, of a signal of this length."""
+    return max(0, window[0] - reach), min(length, window[1] + reach)
+
+
+def _part(signal: Signal, begin: int, window: Window) -> Signal:
+    """The steps of a window in a signal whose first step is step `begin`."""
+    return signal[window[0] - begin : window[1] - begin]
 
 
 class GraphStage:
@@ -103,7 +220,9 @@ def _precision(graph: onnxruntime.InferenceSession) -> str:
     return str(graph.get_modelmeta().custom_metadata_map["precision"])
 
 
-def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], condition: Condition) -> list[Stage] | None:
+def _fused_stages(
+    folder: Path, threads: int, graphs: Sequence[GraphStage], condition: Condition
+) -> list[FusedStage] | None:
     """The stages by kernels, or None if the kernels do not compile or do not compute what the graphs do."""
     if importlib.util.find_spec("numba") is None:
         condition.set(NO_NUMBA)
@@ -123,7 +242,7 @@ def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphStage], cond
     return stages
 
 
-def _compiled(folder: Path, threads: int) -> list[Stage]:
+def _compiled(folder: Path, threads: int) -> list[FusedStage]:
     from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
 
     compiled, team = _kernels(_kernel_cache(folder)), Team(threads)

@@ -13,8 +13,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu import decode
+from kokoro_server.engine.cpu.early import early_windows
 from kokoro_server.engine.cpu.sessions import session
-from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits, Result, Row
+from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits, OnBeginning, Result, Row
 from kokoro_server.engine.rows import at_speed, check, empty_result, noise, warmup_row
 from kokoro_server.engine.speed import PASSES, TimedPass, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
@@ -87,6 +88,24 @@ class OnnxEngine:
         spoken = [row for row in rows if row.tokens]
         results = map(self._speak, spoken)
         return [next(results) if row.tokens else empty_result() for row in rows]
+
+    @property
+    def speaks_early(self) -> bool:
+        return self._decode.has_beginnings
+
+    def synthesize_early(self, row: Row, on_beginning: OnBeginning) -> Result:
+        check(row)
+        if not row.tokens:
+            return empty_result()
+        inputs, lengths = decode_inputs(self._text, row)
+        shrink, windows = bool(lengths.sum() > LONG_FRAMES), early_windows(lengths, self.real_time_factor)
+        if not (windows and self.speaks_early):
+            return Result(self._decode(inputs, shrink), lengths.copy())
+        for audio in self._decode.in_parts(inputs, windows, shrink):
+            result = Result(audio, lengths.copy())
+            if not result.whole:
+                on_beginning(result)
+        return result
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Signal = NDArray[np.float32]  # (time, channels)
+Moments = NDArray[np.float64]  # of a signal, (2, channels): the means over time, and the means of squares
 
 EPSILON = 1e-5  # equal to model.layers.EPSILON; to import that takes torch
 

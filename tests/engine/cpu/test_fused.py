@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, Team, block_steps
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights, load, save
 from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
-from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments
 from kokoro_server.engine.cpu.quantization import GROUP_QUADS, quantize_in_groups
 from kokoro_server.observability.conditions import Condition, Reason
 
@@ -57,13 +58,11 @@ def convolved(x: Signal, given: ConvolutionWeights, styles: Signal) -> NDArray[n
 
 
 def decibels(wanted: NDArray[np.float64], got: NDArray[np.float32]) -> float:
-    return float(10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()))
+    return float(10 * np.log10(np.square(wanted).sum() / max(np.square(got - wanted).sum(), 1e-30)))
 
 
-def statistics(x: Signal, threads: int) -> NDArray[np.float64]:
-    found = np.zeros((threads, 2, x.shape[1]))
-    found[0] = x.sum(0, dtype=np.float64), np.square(x, dtype=np.float64).sum(0)
-    return found
+def moments(x: Signal) -> NDArray[np.float64]:
+    return np.stack([x.mean(0, dtype=np.float64), np.square(x, dtype=np.float64).mean(0)])
 
 
 @needs_kernels
@@ -75,9 +74,9 @@ def test_a_convolution_is_what_double_precision_gives(compiled: Kernels, taps: i
     x, base = (random.standard_normal((steps, CHANNELS), np.float32) for _ in range(2))
     styles = random.standard_normal(2 * CHANNELS, np.float32)
     y = np.empty_like(x)
-    found = Convolution(given, compiled)(x, statistics(x, 2), styles, base, y, team)
+    found = Convolution(given, compiled)(x, moments(x), styles, base, y, team)
     assert decibels(convolved(x, given, styles) + base, y) > 30
-    assert found.sum(0) == pytest.approx(statistics(y, 1)[0], rel=1e-4, abs=1e-3)
+    assert found == pytest.approx(moments(y), rel=1e-4, abs=1e-5)
 
 
 @needs_kernels
@@ -104,6 +103,30 @@ def test_a_stage_is_its_blocks_in_double_precision_whatever_the_number_of_thread
 
 
 @needs_kernels
+@pytest.mark.parametrize(("begin", "end"), [(0, 700), (400, 1100), (900, 1500)])
+def test_a_window_with_the_moments_of_the_whole_is_that_part_of_the_whole(
+    compiled: Kernels, begin: int, end: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(1)
+    names = [f"{block}.{convolution}" for block in BLOCKS[0] for convolution in CONVOLUTIONS]
+    given = {name: weights(random, 3, 1 + index % 3, bool(compiled.shape.widening)) for index, name in enumerate(names)}
+    source, addend = (random.standard_normal((1500, CHANNELS), np.float32) for _ in range(2))
+    styles = random.standard_normal(2 * CHANNELS, np.float32)
+    stage, seen, convolve = FusedStage(0, given, 0.1, compiled, Team(2)), [], Convolution.__call__
+
+    def recorded(self: Convolution, x: Signal, before: Moments, *rest: Any) -> Moments:
+        seen.append(before)
+        return convolve(self, x, before, *rest)
+
+    monkeypatch.setattr(Convolution, "__call__", recorded)
+    whole = stage(source, addend, styles)
+    known = [seen[at : at + len(CONVOLUTIONS)] for at in range(0, len(seen), len(CONVOLUTIONS))]
+    assert np.array_equal(stage(source, addend, styles, known), whole)
+    low, high = max(0, begin - stage.reach), min(len(source), end + stage.reach)
+    window = stage(source[low:high], addend[low:high], styles, known)[begin - low : end - low]
+    assert decibels(whole[begin:end].astype(np.float64), window) > 20
+
+
 def test_blocks_are_as_many_for_every_thread() -> None:
     for steps in (1, 7, 192, 193, 1000, 4800):
         for threads in (1, 2, 3, 16):

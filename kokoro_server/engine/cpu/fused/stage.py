@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,9 +13,7 @@ from kokoro_server.engine.cpu.fused import kernels as fused
 from kokoro_server.engine.cpu.fused import tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
-from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Signal
-
-Statistics = NDArray[np.float64]  # (threads, 2, channels): sums over time, and sums of squares
+from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments, Signal
 
 
 class Team:
@@ -47,11 +45,11 @@ class Convolution:
         self._channels, self._outputs = len(weights.shrink), len(weights.bias)
 
     def __call__(
-        self, x: Signal, statistics: Statistics, styles: Signal, base: Signal | None, y: Signal, team: Team
-    ) -> Statistics:
-        """Write the result plus `base` into `y` and return its statistics. `statistics` are those of `x`."""
+        self, x: Signal, moments: Moments, styles: Signal, base: Signal | None, y: Signal, team: Team
+    ) -> Moments:
+        """Write the result plus `base` into `y` and return its moments. `moments` are those of `x`."""
         steps, channels = x.shape
-        factor, shift = self._norm(statistics, steps, styles)
+        factor, shift = self._norm(moments, styles)
         found = np.zeros((team.threads, 2, self._outputs))
         halo = (self._taps - 1) * self._dilation
         block = block_steps(steps, team.threads, self._kernels.shape.rows)
@@ -69,11 +67,16 @@ class Convolution:
             )  # fmt: skip
 
         team.share(-(-steps // block), work)
-        return found
+        return _moments(found, steps)
 
-    def _norm(self, statistics: Statistics, steps: int, styles: Signal) -> tuple[Signal, Signal]:
+    @property
+    def reach(self) -> int:
+        """How many steps away its inputs may lie, on either side."""
+        return self._padding
+
+    def _norm(self, moments: Moments, styles: Signal) -> tuple[Signal, Signal]:
         """The factor and the addend of each channel."""
-        mean, square = statistics.sum(0) / steps
+        mean, square = moments
         deviation = np.sqrt(np.maximum(square - mean * mean, 0) + EPSILON)
         scale, shift = (styles[at : at + self._channels] for at in (self._scale_at, self._shift_at))
         factor = scale * SNAKE_TURNS / deviation
@@ -97,28 +100,55 @@ class FusedStage:
             [Convolution(weights[f"{block}.{name}"], kernels) for name in CONVOLUTIONS] for block in BLOCKS[number]
         )
 
-    def __call__(self, source: Signal, addend: Signal, styles: Signal) -> Signal:
+    @property
+    def reach(self) -> int:
+        """How many steps away the inputs of a step of its result may lie, on either side."""
+        noise, *blocks = (sum(each.reach for each in block) for block in (self._noise, *self._blocks))
+        return noise + max(blocks)
+
+    def __call__(
+        self, source: Signal, addend: Signal, styles: Signal, known: Sequence[Sequence[Moments]] | None = None
+    ) -> Signal:
+        """With `known`, the norms go by these moments, for each convolution of each block, and not by those of the
+        signals: these may then be a window of longer ones.
+        """
         share, steps, shape = self._team.share, len(source), source.shape
         hidden, x, *ys = (tile.aligned(shape, np.float32) for _ in range(5))
-        found = self._statistics(shape[1])
-        share(steps, lambda thread, begin, end: self._kernels.measure(source, found[thread], begin, end))
-        noise = self._block(self._noise, source, found, styles, hidden, ys[0])
-        found = self._statistics(shape[1])
+        of_noise, *of_blocks = known or [()] * (1 + len(self._blocks))
+        noise = self._block(self._noise, source, of_noise or [self.measure(source)], styles, hidden, ys[0])
+        found = self._sums(shape[1])
         share(steps, lambda thread, begin, end: self._kernels.add(noise, addend, x, found[thread], begin, end))
-        for block, y in zip(self._blocks, ys, strict=True):
-            self._block(block, x, found, styles, hidden, y)
+        for block, y, moments in zip(self._blocks, ys, of_blocks, strict=True):
+            self._block(block, x, moments or [_moments(found, steps)], styles, hidden, y)
         share(steps, lambda _, begin, end: self._kernels.mean_leaky(*ys, x, self._slope, begin, end))
         return x
 
-    def _statistics(self, channels: int) -> Statistics:
+    def measure(self, source: Signal) -> Moments:
+        """The moments of a signal."""
+        found = self._sums(source.shape[1])
+        self._team.share(
+            len(source), lambda thread, begin, end: self._kernels.measure(source, found[thread], begin, end)
+        )
+        return _moments(found, len(source))
+
+    def _sums(self, channels: int) -> NDArray[np.float64]:
+        """Room for each thread's sums over time, and sums of squares."""
         return np.zeros((self._team.threads, 2, channels))
 
     def _block(
-        self, block: list[Convolution], x: Signal, statistics: Statistics, styles: Signal, hidden: Signal, y: Signal
+        self, block: list[Convolution], x: Signal, moments: Sequence[Moments], styles: Signal, hidden: Signal, y: Signal
     ) -> Signal:
-        """The block's result, in `y`."""
-        for dilated, plain in zip(block[::2], block[1::2], strict=True):
-            between = dilated(x, statistics, styles, None, hidden, self._team)
-            statistics = plain(hidden, between, styles, x, y, self._team)
+        """The block's result, in `y`. `moments` are those before each convolution; those that lack are measured."""
+        known = dict(enumerate(moments))
+        for number in range(0, len(block), 2):
+            found = block[number](x, known[number], styles, None, hidden, self._team)
+            found = block[number + 1](hidden, known.get(number + 1, found), styles, x, y, self._team)
+            known.setdefault(number + 2, found)
             x = y
         return y
+
+
+def _moments(sums: NDArray[np.float64], steps: int) -> Moments:
+    """Of the sums of each thread."""
+    moments: Moments = sums.sum(0) / steps
+    return moments
