@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from kokoro_server.engine.speed import EARLY_LEVEL, level
 
+MIN_ROW = 40  # frames of speech; a word's norms cannot be predicted as well
 MIN_SPEECH = 12  # frames that are worth it
 SPARE = 2  # frames that are still to be heard when the next ones are there, beside those before the first phoneme
 LEAD = 3  # frames before the later half of the silence: where speech can begin, with a margin
@@ -28,14 +29,17 @@ def early_windows(lengths: NDArray[np.int64], real_time_factor: float | None) ->
     if not real_time_factor or level(real_time_factor) > EARLY_LEVEL:
         return []
     pace, frames = level(real_time_factor), int(lengths.sum())
-    silence, after = int(lengths[0]), int(lengths[-1])
+    silence = int(lengths[0])
+    speech = frames - silence - int(lengths[-2:].sum())  # without the mark at its end, which is silent
+    if speech < MIN_ROW:
+        return []
     begin = max(0, silence // 2 - LEAD)
     rest = pace * (FIRST_STAGE + LAST_STAGE) * frames  # frames that are heard while the rest is made
     around = pace * (FIRST_STAGE * FIRST_AROUND + LAST_STAGE * LAST_AROUND)
     gained = 1 - pace * (FIRST_STAGE + LAST_STAGE)  # frames for each frame of a window
     for first in range(MIN_SPEECH, frames):
         second = max(0, math.ceil((rest + SPARE + around - first) / gained))
-        if first + second > MOST * (frames - silence - after):
+        if first + second > MOST * speech:
             return []
         cut, end = silence + first, silence + first + second
         if not second:
