@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING
 
+from kokoro_server.batching.beginnings import Beginnings
 from kokoro_server.batching.clock import Timer
 from kokoro_server.engine.protocol import Result, Row
 from kokoro_server.errors import KokoroError
@@ -55,27 +54,9 @@ class Deadline:
         return Deadline(min(self.admission, latest), min(self.start, latest))
 
 
-class Beginnings:
-    """Where an engine puts what it has of a row's audio before the rest is made. Make it on the event loop."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._given: asyncio.Queue[Outcome | None] = asyncio.Queue()
-
-    def give(self, beginning: Outcome | None) -> None:
-        """From any thread. None: no more will follow."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._given.put_nowait, beginning)
-
-    async def each(self) -> AsyncIterator[Outcome]:
-        while (beginning := await self._given.get()) is not None:
-            yield beginning
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:
-    """A row for the queue, and how to treat it. An API worker sends all but `detached` and `early` to the engine
-    process."""
+    """A row for the queue, and how to treat it. `detached` and `early` stay in their process."""
 
     row: Row
     voice: str  # canonical spec, by which entries are grouped

@@ -10,7 +10,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kokoro_server.batching.entry import Beginnings, Deadline, Outcome, Priority, Submission
+from kokoro_server.batching.beginnings import Beginnings
+from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
 from kokoro_server.engine.protocol import Row
 from kokoro_server.runtime.background import cancel
 from kokoro_server.text.pace import SECONDS_PER_PHONEME

@@ -13,7 +13,7 @@ from functools import partial
 
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
-from kokoro_server.batching.entry import Beginnings, Outcome
+from kokoro_server.batching.beginnings import Beginnings
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
@@ -23,7 +23,6 @@ from kokoro_server.engine.rows import model_speed
 from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
-from kokoro_server.runtime.background import cancel
 from kokoro_server.runtime.loop_turns import LoopTurns
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
@@ -226,7 +225,7 @@ class Synthesizer:
             return
         outcomes = self._queue.submit_all(rows, voice=row_voices.__getitem__, ticket=ticket)
         if early is not None:
-            outcomes = _with_beginnings(early, outcomes)
+            outcomes = early.before(outcomes)
         async with aclosing(outcomes):
             async for outcome in outcomes:
                 if not outcome.result.whole:
@@ -360,25 +359,6 @@ async def _rows(
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)
-
-
-async def _with_beginnings(early: Beginnings, outcomes: AsyncGenerator[Outcome, None]) -> AsyncGenerator[Outcome, None]:
-    """The outcomes, and before the first of them what is there early of it: each time more."""
-    async with aclosing(outcomes):
-        first = asyncio.create_task(_next(outcomes))
-        first.add_done_callback(lambda _: early.give(None))
-        try:
-            async for beginning in early.each():
-                yield beginning
-            yield await first
-        finally:
-            await cancel(first)
-        async for outcome in outcomes:
-            yield outcome
-
-
-async def _next(outcomes: AsyncGenerator[Outcome, None]) -> Outcome:
-    return await anext(outcomes)
 
 
 @contextmanager
