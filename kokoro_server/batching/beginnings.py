@@ -6,27 +6,26 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from kokoro_server.runtime.background import cancel
 
-if TYPE_CHECKING:
-    from kokoro_server.batching.entry import Outcome
+T = TypeVar("T")
 
 
-class Beginnings:
+class Beginnings(Generic[T]):
     """Where an engine puts the beginnings of a row, each time more. Make it on the event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._given: asyncio.Queue[Outcome | None] = asyncio.Queue()
+        self._given: asyncio.Queue[T | None] = asyncio.Queue()
 
-    def give(self, beginning: Outcome | None) -> None:
+    def give(self, beginning: T | None) -> None:
         """From any thread. None: no more will follow."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._given.put_nowait, beginning)
 
-    async def before(self, outcomes: AsyncGenerator[Outcome, None]) -> AsyncGenerator[Outcome, None]:
+    async def before(self, outcomes: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
         """The outcomes, and before the first of them its beginnings."""
         async with aclosing(outcomes):
             first = asyncio.create_task(_next(outcomes))
@@ -41,5 +40,5 @@ class Beginnings:
                 yield outcome
 
 
-async def _next(outcomes: AsyncGenerator[Outcome, None]) -> Outcome:
+async def _next(outcomes: AsyncGenerator[T, None]) -> T:
     return await anext(outcomes)

@@ -67,7 +67,7 @@ class Submission:
     trace: Span | None = None  # the span that it is part of, if its request is traced
     # On the queue's clock: when its listener will have heard all audio before it. Until shortly before, it waits AHEAD.
     runs_out: float = -math.inf
-    early: Beginnings | None = None  # for the beginning of its audio, if the engine gives that
+    early: Beginnings[Outcome] | None = None  # for the beginning of its audio, if the engine gives that
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +100,7 @@ class Entry:
     overtaken: int = 0  # batches that took a later entry of its lane and not this one
     runs_out: float = -math.inf  # as its submission's
     needed_lane: Priority = Priority.NORMAL  # the lane of an AHEAD entry from when it is needed
-    early: Beginnings | None = None  # as its submission's
+    early: Beginnings[Outcome] | None = None  # as its submission's
 
     @property
     def tokens(self) -> int:

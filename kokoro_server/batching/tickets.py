@@ -58,7 +58,7 @@ class Ticket:
     admitted: bool = False  # whether one of its texts has been
     begun: bool = False  # whether the first piece has been enqueued
     playback: Playback | None = None  # of a stream
-    early: Beginnings | None = None  # for the beginning of its first piece
+    early: Beginnings[Outcome] | None = None  # for the beginning of its first piece
 
     @property
     def bulk(self) -> bool:

@@ -14,6 +14,7 @@ from functools import partial
 from kokoro_server import languages
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.beginnings import Beginnings
+from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
@@ -212,10 +213,10 @@ class Synthesizer:
         pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
-        early: Beginnings | None = None
+        early: Beginnings[Outcome] | None = None
         streamed = ticket.playback is not None and self._reader.speaks_early
         if streamed and isinstance(first, Piece) and utterance.may_begin(first):
-            early = ticket.early = Beginnings()
+            early = ticket.early = Beginnings[Outcome]()
         elif isinstance(first, Piece) and first.last:  # the whole text is one piece
             row = await anext(rows)
             await rows.aclose()

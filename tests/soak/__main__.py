@@ -37,7 +37,6 @@ from tests.services import fake_g2p
 from tests.soak import load
 from tests.soak.load import Tally
 from tests.soak.process import memory, processes, usage
-from tests.soak.requests import VOICES
 
 MOST_GROWTH = 1.02  # from the first fifth to the last, of what a process holds
 LAG_MS = 20.0
@@ -94,13 +93,6 @@ async def watch(server: Server, samples: list[dict[str, Any]]) -> None:
             await asyncio.sleep(SAMPLE_EVERY)
 
 
-async def longest_row(server: Server) -> None:
-    """After longer ones, onnxruntime gives its memory back; after this one it keeps as much as it ever will."""
-    body = {"phonemes": "wˈʌn tˈu θɹˈi " * 14, "voice": VOICES[0]}
-    async with httpx.AsyncClient(base_url=server.url, timeout=300) as client:
-        (await client.post("/tts", json=body)).raise_for_status()
-
-
 async def idle(server: Server, no_more_than: Holding | None = None) -> Holding:
     """What the server holds when it has nothing to do; given time to come down to what it held before."""
     await asyncio.sleep(2 * QUIET)  # the server gives memory back when nothing has happened for a while
@@ -140,7 +132,6 @@ def left_over(before: Holding, after: Holding) -> list[str]:
 async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     warm_up = min(WARM_UP, seconds / 4)
     await load.run(server, options.clients, warm_up, options.seed)
-    await longest_row(server)
     before, at_rest = await idle(server), [await asyncio.to_thread(memory, server.process.pid)]
     samples: list[dict[str, Any]] = []
     watching = asyncio.create_task(watch(server, samples))
