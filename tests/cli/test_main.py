@@ -65,7 +65,7 @@ def test_wrong_usage_is_refused(arguments: list[str], says: str, capsys: pytest.
         (["say", "Hello.", "-o", "hello.wav", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached"),
         (["voices", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached"),
         (["voices", "-l", "klingon"], "unknown language 'klingon'; use one of en-US"),
-        (["bench", "nothing"], "there is no benchmark 'nothing'; there are bulk, crowd, engine, "),
+        (["bench", "nothing"], "there is no benchmark 'nothing'; there are beginnings, bulk, "),
     ],
 )
 def test_a_failure_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
