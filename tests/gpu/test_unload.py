@@ -21,6 +21,7 @@ from kokoro_server.engine.protocol import Result
 from kokoro_server.engine.rows import warmup_row
 from kokoro_server.engine.torch_engine import TorchEngine
 from tests import tiny
+from tests.memory import anonymous_memory
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
 
@@ -41,12 +42,6 @@ def reserved() -> int:
 def used() -> int:
     free, total = torch.cuda.mem_get_info()
     return total - free
-
-
-def anonymous() -> int:
-    """Bytes of the host's memory."""
-    [line] = (line for line in Path("/proc/self/smaps_rollup").read_text().splitlines() if "Anonymous:" in line)
-    return int(line.split()[1]) * 1024
 
 
 @pytest.fixture
@@ -131,7 +126,7 @@ async def test_the_queue_unloads_it_while_graphs_are_still_captured_and_loads_it
                     await asyncio.sleep(0.1)
             assert reserved() <= unused["reserved"] + LEFT
             assert pinned() <= unused["pinned"] + LEFT
-            host.append(anonymous())
+            host.append(anonymous_memory())
     finally:
         await queue.stop()
     print(f"host memory {[size // MB for size in host]} MB")

@@ -41,6 +41,7 @@ AFTER_REACH, BETWEEN_REACH = 8, 3
 SEAM = 240  # samples over which the beginning fades into the whole
 FADE_IN = (0.5 - 0.5 * np.cos(np.pi * (np.arange(SEAM) + 0.5) / SEAM)).astype(np.float32)
 CHECKED_STEPS = 300
+LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the arena of the whole graph back
 # Two correct ways to round to bytes are 26 to 28 dB apart here. A wrong result leaves 11 dB at most.
 MIN_LIKENESS = 15.0  # dB
 MISMATCH = "the fast kernels give other results than onnxruntime on this processor; please report it"
@@ -48,17 +49,17 @@ NO_NUMBA = "numba is not installed, so speech takes about twice as long; pip ins
 
 
 class Decode(Protocol):
-    """From the decode graph's inputs to audio. With `shrink`, the system gets its memory back afterwards."""
+    """From the decode graph's inputs to audio."""
 
     precision: str
     kernels: str  # what multiplies: onnxruntime, or the class of instructions of our own kernels
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples: ...
+    def __call__(self, inputs: Mapping[str, Any]) -> Samples: ...
 
     @property
     def has_beginnings(self) -> bool: ...
 
-    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window], shrink: bool) -> Iterator[Samples]:
+    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window]) -> Iterator[Samples]:
         """All audio that is made so far, again and again: to the end of each window, and then the whole.
 
         The windows adjoin; before the first one there is silence. Only if it `has_beginnings`.
@@ -70,11 +71,12 @@ class WholeDecode:
     kernels = "onnxruntime"
 
     def __init__(self, folder: Path, threads: int) -> None:
-        self._graph, self._shrinking = session(folder / "decode.onnx", threads), shrinking()
+        self._graph, self._shrinking = session(folder / "decode.onnx", threads, arena=True), shrinking()
         self.precision = _precision(self._graph)
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples:
-        audio: Samples = self._graph.run(None, inputs, self._shrinking if shrink else None)[0]
+    def __call__(self, inputs: Mapping[str, Any]) -> Samples:
+        options = self._shrinking if inputs["prosody"].shape[1] > LONG_FRAMES else None
+        audio: Samples = self._graph.run(None, inputs, options)[0]
         return np.array(audio[0])
 
     has_beginnings = False
@@ -90,7 +92,6 @@ class StagedDecode:
         self._before, self._between, self._after = (
             session(folder / f"{name}.onnx", threads) for name in ("before", "between", "after")
         )
-        self._shrinking = shrinking()
         self.precision = _precision(self._before)
         self.kernels = WholeDecode.kernels
         graphs = [GraphStage(number, folder, threads) for number in range(2)]
@@ -104,43 +105,41 @@ class StagedDecode:
                     moments.MomentPredictor(table), fused, self._upsampled, self._finished
                 )
 
-    def __call__(self, inputs: Mapping[str, Any], shrink: bool) -> Samples:
-        options = self._shrinking if shrink else None
-        return self._completed(self._begun(inputs, options), options)
+    def __call__(self, inputs: Mapping[str, Any]) -> Samples:
+        return self._completed(self._begun(inputs))
 
     @property
     def has_beginnings(self) -> bool:
         return self._beginnings is not None
 
-    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window], shrink: bool) -> Iterator[Samples]:
+    def in_parts(self, inputs: Mapping[str, Any], early: Sequence[Window]) -> Iterator[Samples]:
         assert self._beginnings
-        options = self._shrinking if shrink else None
-        begun = self._begun(inputs, options)
+        begun = self._begun(inputs)
         window = self._beginnings.of(begun, inputs["style"][0, : STYLE_DIM // 2])
         audio = np.zeros(early[0][0] * FRAME_SAMPLES, np.float32)
         for begin, end in early:
             audio = np.concatenate([audio, window(begin, end)])
             # What overlaps with the whole is kept until that is there.
             yield audio[: end * FRAME_SAMPLES - (SEAM if end == early[-1][1] else 0)]
-        whole = self._completed(begun, options)
+        whole = self._completed(begun)
         seam = slice(len(audio) - SEAM, len(audio))
         audio[seam] += (whole[seam] - audio[seam]) * FADE_IN
         yield np.concatenate([audio, whole[len(audio) :]])
 
-    def _begun(self, inputs: Mapping[str, Any], options: onnxruntime.RunOptions | None) -> Begun:
-        return Begun(*(each[0] for each in self._before.run(None, inputs, options)))
+    def _begun(self, inputs: Mapping[str, Any]) -> Begun:
+        return Begun(*(each[0] for each in self._before.run(None, inputs)))
 
-    def _completed(self, begun: Begun, options: onnxruntime.RunOptions | None) -> Samples:
+    def _completed(self, begun: Begun) -> Samples:
         styles = begun.styles[0]
-        addend1 = self._upsampled(self._stages[0](begun.source0, begun.addend0, styles), options)
-        return self._finished(self._stages[1](begun.source1, addend1, styles), options)
+        addend1 = self._upsampled(self._stages[0](begun.source0, begun.addend0, styles))
+        return self._finished(self._stages[1](begun.source1, addend1, styles))
 
-    def _upsampled(self, result0: Signal, options: onnxruntime.RunOptions | None = None) -> Signal:
-        addend1: Signal = self._between.run(None, {"result0": result0[None]}, options)[0][0]
+    def _upsampled(self, result0: Signal) -> Signal:
+        addend1: Signal = self._between.run(None, {"result0": result0[None]})[0][0]
         return addend1
 
-    def _finished(self, result1: Signal, options: onnxruntime.RunOptions | None = None) -> Samples:
-        audio: Samples = self._after.run(None, {"result1": result1[None]}, options)[0]
+    def _finished(self, result1: Signal) -> Samples:
+        audio: Samples = self._after.run(None, {"result1": result1[None]})[0]
         return np.array(audio[0])
 
 
@@ -200,7 +199,7 @@ class GraphStage:
     """Runs a stage by onnxruntime."""
 
     def __init__(self, number: int, folder: Path, threads: int) -> None:
-        self._graph = session(folder / f"stage{number}.onnx", threads)
+        self._graph = session(folder / f"stage{number}.onnx", threads, arena=True)
         self._names = [f"source{number}", f"addend{number}", "styles"]
         self.widths = {each.name: int(each.shape[2]) for each in self._graph.get_inputs()}
 

@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 # Peak memory of one frame (25 ms of one row) beyond the weights: 0.52 to 0.56 MB in int8, 0.58 to 0.62 in fp32.
 BYTES_PER_FRAME = 650_000
 BATCH_BYTES = 4 * 1024**3  # the memory that all rows at work may take
-LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the memory arena back
 LONG_PIECE_FRAMES = 1_020  # of 400 phonemes, the longest piece of a text
 MAX_SIDE_BY_SIDE = BATCH_BYTES // (LONG_PIECE_FRAMES * BYTES_PER_FRAME)  # rows
 MIN_SPEEDUP = 1.1  # rows run side by side where that is at least this much faster
@@ -98,10 +97,10 @@ class OnnxEngine:
         if not row.tokens:
             return empty_result()
         inputs, lengths = decode_inputs(self._text, row)
-        shrink, windows = bool(lengths.sum() > LONG_FRAMES), early_windows(lengths, self.real_time_factor)
+        windows = early_windows(lengths, self.real_time_factor)
         if not (windows and self.speaks_early):
-            return Result(self._decode(inputs, shrink), lengths.copy())
-        for audio in self._decode.in_parts(inputs, windows, shrink):
+            return Result(self._decode(inputs), lengths.copy())
+        for audio in self._decode.in_parts(inputs, windows):
             result = Result(audio, lengths.copy())
             if not result.whole:
                 on_beginning(result)
@@ -109,7 +108,7 @@ class OnnxEngine:
 
     def _speak(self, row: Row) -> Result:
         inputs, lengths = decode_inputs(self._text, row)
-        return Result(self._decode(inputs, shrink=lengths.sum() > LONG_FRAMES), lengths.copy())
+        return Result(self._decode(inputs), lengths.copy())
 
 
 def decode_inputs(text: onnxruntime.InferenceSession, row: Row) -> tuple[dict[str, Any], NDArray[np.int64]]:

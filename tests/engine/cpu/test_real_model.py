@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from kokoro_server.engine.cpu.moments import MomentPredictor
 from kokoro_server.engine.cpu.numerics import Moments, Signal
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Row
 from kokoro_server.observability import conditions as degraded
+from kokoro_server.runtime.event_loop import trim
 from kokoro_server.voices import VoiceBook
 from tests.engine.kmodel import log_mel, log_mel_distance
 from tests.engine.rows import SENTENCES, sentence_row
+from tests.memory import anonymous_memory
 
 pytestmark = pytest.mark.real
 
@@ -74,6 +77,17 @@ def spoken_early(engine: OnnxEngine, row: Row) -> tuple[list[np.ndarray], np.nda
 
 def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(log_mel(one) - log_mel(other)).mean())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what is held")
+def test_the_memory_of_a_row_is_given_back(fused: OnnxEngine, assets: Assets) -> None:
+    short, longest = (sentence_row(index, VoiceBook(assets.voices), "af_heart") for index in (SHORT, BY_LENGTH[-1]))
+    fused.synthesize([short])
+    trim()
+    before = anonymous_memory()
+    fused.synthesize([longest])
+    trim()
+    assert anonymous_memory() - before < 30_000_000
 
 
 @pytest.mark.parametrize("voice", ["af_heart", "am_michael"])
