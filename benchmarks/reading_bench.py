@@ -1,11 +1,11 @@
-"""How written English is read, kind by kind: ours and, where it is installed, `spokenform`, in the same run.
+"""How written English is read, kind by kind: ours and, where they are installed, its peers, in the same run.
 
-    pip install --target /tmp/peer spokenform && PYTHONPATH=/tmp/peer python -m benchmarks.reading_bench
+    pip install --target /tmp/peers spokenform wetext && PYTHONPATH=/tmp/peers python -m benchmarks.reading_bench
     python -m benchmarks.reading_bench --cases cases_en.json [--cases MORE] [--out FILE]
 
 A case is right if its words are one of the accepted readings, whatever the spaces, marks and capitals; whether they are
 then pronounced well is not asked here. Without `--cases` it takes the repository's own. Our rules were fitted to those
-and must read all of them; the peer's were not. Cases that neither has seen compare the two fairly.
+and must read all of them; the peers' were not. Cases that none has seen compare them fairly.
 Beside the JSON file, a table in Markdown.
 """
 
@@ -56,10 +56,11 @@ def _options() -> argparse.Namespace:
 
 def _readers() -> dict[str, Read]:
     readers: dict[str, Read] = {"ours": _ours}
-    if importlib.util.find_spec("spokenform"):
-        readers["spokenform"] = _spokenform()
-    else:
-        print("spokenform is not installed, so it is left out: pip install --target /tmp/peer spokenform")
+    for name, reader in PEERS.items():
+        if importlib.util.find_spec(name):
+            readers[name] = reader()
+        else:
+            print(f"{name} is not installed, so it is left out: pip install --target /tmp/peers {name}")
     return readers
 
 
@@ -86,6 +87,23 @@ def _spokenform() -> Read:
     return read
 
 
+def _wetext() -> Read:
+    import wetext
+
+    reader = wetext.Normalizer(lang="en", operator="tn")
+
+    def read(text: str, _: str) -> str:
+        try:
+            return str(reader.normalize(text))
+        except AssertionError:  # for text that its grammar does not accept
+            return ""
+
+    return read
+
+
+PEERS: dict[str, Callable[[], Read]] = {"spokenform": _spokenform, "wetext": _wetext}
+
+
 def measure(cases: list[Case], readers: dict[str, Read]) -> dict[str, dict[str, int]]:
     """How many cases there are of each kind, and how many of them each reader has right."""
     kinds: dict[str, Counter[str]] = {}
@@ -110,10 +128,7 @@ def _best(call: Callable[[], Any]) -> float:
 
 
 def _versions() -> dict[str, str]:
-    try:
-        return {"spokenform": metadata.version("spokenform")}
-    except metadata.PackageNotFoundError:
-        return {}
+    return {name: metadata.version(name) for name in PEERS if importlib.util.find_spec(name)}
 
 
 def markdown(results: dict[str, Any]) -> str:
