@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -142,3 +143,19 @@ def test_neither_the_engine_nor_the_build_imports_torch() -> None:
         "assert not {'torch', 'kokoro', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux shows the files that are open")
+def test_onnxruntime_collects_no_data_on_its_use(tmp_path: Path) -> None:
+    code = (
+        "from kokoro_server.engine.cpu import sessions;"
+        "from onnx import TensorProto, helper;"
+        "info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in 'ab'];"
+        "graph = helper.make_graph([helper.make_node('Identity', ['a'], ['b'])], 'g', info[:1], info[1:]);"
+        "model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8);"
+        "sessions.session(model.SerializeToString(), 1)"
+    )
+    own = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    environment = own | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env=environment)
+    assert not list(tmp_path.rglob("*onnxruntime*"))  # where it would keep them until they are sent
