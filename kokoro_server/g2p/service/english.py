@@ -21,6 +21,7 @@ from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.service.english_lexicon import APHERESES, EnglishLexicon, Found
 from kokoro_server.g2p.service.english_tagger import TagWords, tags_of
+from kokoro_server.g2p.service.heteronyms import Heteronyms
 from kokoro_server.g2p.service.latin_letters import to_latin
 from kokoro_server.g2p.service.light_misaki import make_light
 
@@ -85,6 +86,7 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         make_light()
         self.nlp, self._tags = _spacy_model()
         self.lexicon = EnglishLexicon(british)
+        self._heteronyms = Heteronyms(self.lexicon)
         self.fallback = _Espeak(british)
         self.unk = ""  # misaki's mark for an unknown word; without it, such a word is known by its empty phonemes
 
@@ -122,7 +124,8 @@ class _Misaki(en.G2P):  # type: ignore[misc]
         opening: int | None = None  # where an apostrophe is that belongs to the next token: 'tis
         document = self.nlp.make_doc(cut_text)
         tokens = list(document)
-        for token, following, tag in zip(tokens, (*tokens[1:], None), self._tags(document), strict=True):
+        tags = self._heteronyms.tags([token.text for token in tokens], self._tags(document))
+        for token, following, tag in zip(tokens, (*tokens[1:], None), tags, strict=True):
             while passed < len(cuts) and token.idx > cuts[passed] + passed:
                 passed += 1
             start = token.idx - passed
