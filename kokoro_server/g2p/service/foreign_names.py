@@ -15,6 +15,9 @@ _GLIDES = frozenset("ɹlwj")
 _STRESS = "ˈ"
 _PENULT_END = re.compile(r"[aeiouə][ns]?$|ez$")
 _SHORT_I = re.compile(r"i[aeo]s?$")  # no syllable of its own: Antonio
+_DOUBLED = re.compile(r"([bdfhklmnpɹstvz])\1")
+_FINAL_NG = re.compile(r"ŋɡ$")
+_LONGEST = 20  # letters
 _SAME, _REST = "=", "&"  # sounds: the letter itself, and its last letter
 
 
@@ -38,9 +41,10 @@ class ForeignLetters:
         """American phonemes of `name`."""
         letters = "".join(map(self._known, name.lower()))
         sounds = "".join(self._sound(match) for match in self.pattern.finditer(letters))
+        sounds = _FINAL_NG.sub("ŋ", _DOUBLED.sub(r"\1", sounds).replace("nk", "ŋk").replace("nɡ", "ŋɡ"))
         given = sounds.find(_STRESS)
         syllables = [index for index, sound in enumerate(sounds.replace(_STRESS, "")) if sound in _VOWELS]
-        sounds = sounds.replace(_STRESS, "").replace("nk", "ŋk").replace("nɡ", "ŋɡ").replace("ɹɹ", "ɹ")
+        sounds = sounds.replace(_STRESS, "")
         if not syllables:
             return ""
         stressed = given if given >= 0 else syllables[self._stressed_syllable(sounds, len(syllables))]
@@ -67,6 +71,8 @@ class ForeignLetters:
 def read_foreign(name: str) -> tuple[str, str] | None:
     """American phonemes of `name` and the code of its language, or None if its letters give none away."""
     name = unicodedata.normalize("NFC", name)
+    if len(name) > _LONGEST:
+        return None
     letters = next((letters for letters in _languages() if letters.fits(name)), None)
     sounds = letters.read(name) if letters else ""
     return (sounds, letters.language) if letters and sounds else None

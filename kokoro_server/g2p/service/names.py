@@ -32,7 +32,7 @@ _LONG_O = re.compile(r"(?i)a[uwl]")
 _CLOSED = re.compile(rf"[^{_VOWEL}ˈˌːɹwj]{{2}}")
 
 
-class Names(NamedTuple):
+class NameTable(NamedTuple):
     """Phonemes by name, and those of names of several words by their first word. `own` are as the table has them."""
 
     words: dict[str, str]
@@ -41,7 +41,7 @@ class Names(NamedTuple):
 
 
 @cache
-def load_names(british: bool) -> Names:
+def load_names(british: bool) -> NameTable:
     own, folded, phrases = dict[str, str](), dict[str, str](), dict[str, list[tuple[list[str], list[str]]]]()
     for line in (files(__package__) / "data" / "names.tsv").read_text(encoding="utf-8").splitlines():
         name, american, *rest = line.split("\t")
@@ -55,7 +55,7 @@ def load_names(british: bool) -> Names:
             folded[plain] = sounds
     for same_start in phrases.values():
         same_start.sort(key=lambda phrase: -len(phrase[0]))
-    return Names(folded | own, frozenset(own), phrases)
+    return NameTable(folded | own, frozenset(own), phrases)
 
 
 def to_british(name: str, american: str) -> str:
