@@ -93,13 +93,17 @@ class ReadSpan:
 
 @dataclass(frozen=True, slots=True)
 class ReadWord:
-    """A word, or a phrase, and its phonemes: `text == sent[start:end]`."""
+    """A word, or a phrase, and its phonemes: `text == sent[start:end]`.
+
+    `read_as` is `name` if the server's table of names has it, or the language that a name was taken to be of.
+    """
 
     start: int
     end: int
     text: str
     phonemes: str
     phrase: bool
+    read_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -292,7 +292,9 @@ def _parse_result(result: dict[str, Any]) -> G2PResult:
     """Parse a `schemas.Conversion` by hand: that takes a third of pydantic's time on the event loop."""
     items, tokens = result.get("tokens"), None
     if items is not None:
-        tokens = tuple(Token(item["text"], item["whitespace"], item["phonemes"]) for item in items)
+        tokens = tuple(
+            Token(item["text"], item["whitespace"], item["phonemes"], item.get("read_as", "")) for item in items
+        )
     strings = itertools.chain([result["phonemes"]], *(tokens or ()))
     "".join(strings)  # raises TypeError if one is not a string
     return G2PResult(result["phonemes"], tokens, "".join(result.get("dropped", ())))

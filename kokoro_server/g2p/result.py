@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 
 class Token(NamedTuple):
-    """A word or a mark of the text; `phonemes` is empty where it has no sound of its own."""
+    """A word or a mark of the text; `phonemes` is empty where it has no sound of its own.
+
+    `read_as` is `name` for a word of the table of names, and the code of a language for a name read by its letters.
+    """
 
     text: str
     whitespace: str
     phonemes: str
+    read_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

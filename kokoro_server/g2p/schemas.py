@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kokoro_server.g2p.result import G2PResult
+from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.languages import Language
 
 MAX_TEXT_LENGTH = 10_000  # characters in one text
@@ -39,6 +39,7 @@ class WireToken(BaseModel):
     text: str
     whitespace: str
     phonemes: str
+    read_as: str = ""
 
 
 class Conversion(BaseModel):
@@ -58,8 +59,13 @@ def encode(result: G2PResult, language: Language) -> bytes:
     """A `Conversion` in JSON. Workers write it, as models would take most of the service's own process."""
     conversion: dict[str, Any] = {"phonemes": result.phonemes, "lang": language.code, "dropped": list(result.dropped)}
     if result.tokens is not None:
-        conversion["tokens"] = [token._asdict() for token in result.tokens]
+        conversion["tokens"] = [_wire_token(token) for token in result.tokens]
     return json.dumps(conversion, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _wire_token(token: Token) -> dict[str, str]:
+    wire = {"text": token.text, "whitespace": token.whitespace, "phonemes": token.phonemes}
+    return wire | {"read_as": token.read_as} if token.read_as else wire
 
 
 def encode_batch(conversions: list[bytes]) -> bytes:

@@ -22,7 +22,7 @@ _NEAR = 100  # characters around a cut in which the end of a grapheme is looked 
 class PhonemizedWord:
     """`original[start:end]` is pronounced as `phonemes[phoneme_start:phoneme_end]`.
 
-    A `phrase` is several words whose phonemes cannot be assigned to the single words.
+    A `phrase` is several words whose phonemes cannot be assigned to the single words. For `read_as` see `Token`.
     """
 
     start: int
@@ -30,10 +30,11 @@ class PhonemizedWord:
     phoneme_start: int
     phoneme_end: int
     phrase: bool = False
+    read_as: str = ""
 
     def shifted(self, by: int) -> PhonemizedWord:
         """The same word, with its phonemes `by` positions further on."""
-        return PhonemizedWord(self.start, self.end, self.phoneme_start + by, self.phoneme_end + by, self.phrase)
+        return replace(self, phoneme_start=self.phoneme_start + by, phoneme_end=self.phoneme_end + by)
 
 
 FindWords = Callable[[], tuple[PhonemizedWord, ...]]
@@ -87,7 +88,11 @@ class PhonemizedSentence:
         def find_words() -> tuple[PhonemizedWord, ...]:
             return tuple(
                 PhonemizedWord(
-                    *original.origin(word.start, word.end), word.phoneme_start, word.phoneme_end, word.phrase
+                    *original.origin(word.start, word.end),
+                    word.phoneme_start,
+                    word.phoneme_end,
+                    word.phrase,
+                    word.read_as,
                 )
                 for word in self.words
             )

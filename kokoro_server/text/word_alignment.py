@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kokoro_server.g2p.result import G2PResult, Token
@@ -68,7 +68,7 @@ class WordAlignedSentence:
         for token, located in zip(tokens, _locate_tokens(tokens, self._text.text), strict=True):
             sound = self._pronunciations.get(located, token.phonemes).strip()
             if has_sound(sound):
-                drafts.append(_Draft(*located, len(phonemes), len(phonemes) + len(sound)))
+                drafts.append(_Draft(*located, len(phonemes), len(phonemes) + len(sound), token.read_as))
             phonemes = _append_phonemes(phonemes, sound, token)
         return phonemes.rstrip(), drafts
 
@@ -94,6 +94,7 @@ class _Draft:
     end: int
     phoneme_start: int
     phoneme_end: int
+    read_as: str
 
 
 def _needs_space(sent: str, part: Part) -> bool:
@@ -132,7 +133,7 @@ def _attach_unlocated(drafts: Sequence[_Draft]) -> list[_Draft]:
     for draft in drafts:
         if draft.start < draft.end:
             start = draft.phoneme_start if first is None else first
-            attached.append(_Draft(draft.start, draft.end, start, draft.phoneme_end))
+            attached.append(replace(draft, phoneme_start=start))
             first = None
         elif attached:
             attached[-1].phoneme_end = draft.phoneme_end
@@ -171,11 +172,12 @@ def _merge_drafts(text: Traced, drafts: Sequence[_Draft]) -> Iterator[Phonemized
         start, stop = text.origin(draft.start, draft.end)
         suffix = draft.start <= end + 1 and text.text[end] in "'’-"
         if word and (start < word.end or (suffix and start <= word.end + 1)):
-            word = PhonemizedWord(word.start, max(stop, word.end), word.phoneme_start, draft.phoneme_end)
+            read_as = word.read_as or draft.read_as
+            word = replace(word, end=max(stop, word.end), phoneme_end=draft.phoneme_end, read_as=read_as)
         else:
             if word:
                 yield word
-            word = PhonemizedWord(start, stop, draft.phoneme_start, draft.phoneme_end)
+            word = PhonemizedWord(start, stop, draft.phoneme_start, draft.phoneme_end, read_as=draft.read_as)
         end = draft.end
     if word:
         yield word

@@ -77,4 +77,11 @@ def _span(claim: Claim, text: str) -> JsonObject:
 def _words(sentence: PhonemizedSentence, text: str) -> Iterator[JsonObject]:
     for word in sentence.words:
         written, phonemes = text[word.start : word.end], sentence.phonemes[word.phoneme_start : word.phoneme_end]
-        yield {"start": word.start, "end": word.end, "text": written, "phonemes": phonemes, "phrase": word.phrase}
+        yield {
+            "start": word.start,
+            "end": word.end,
+            "text": written,
+            "phonemes": phonemes,
+            "phrase": word.phrase,
+            "read_as": word.read_as or None,
+        }

@@ -310,6 +310,12 @@ class WordReading(ReadSentence):
     """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
 
     phrase: bool
+    read_as: str | None = Field(
+        default=None,
+        description="`name` if the word is in the server's table of names. The code of a language if no lexicon has "
+        "the word, and it is read by the letters of that language.",
+        examples=["pl"],
+    )
 
 
 class ReadingAnswer(BaseModel):

@@ -22,7 +22,7 @@ from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.g2p.service.english_lexicon import APHERESES, EnglishLexicon, Found
 from kokoro_server.g2p.service.english_tagger import TagWords, tags_of
 from kokoro_server.g2p.service.heteronyms import Heteronyms
-from kokoro_server.g2p.service.latin_letters import to_latin
+from kokoro_server.g2p.service.latin_letters import to_latin, without_accents
 from kokoro_server.g2p.service.light_misaki import make_light
 
 # misaki asks for a package of the first name. The second is the same model as published on PyPI.
@@ -38,6 +38,8 @@ _MAX_WORD_CHARACTERS = 45  # a longer word is cut, too
 _CUT = "\v"  # the white space after a word that was cut
 _WORDS_KEPT = 8_192  # that espeak has been asked for
 _APOSTROPHES = ("'", "’", "‘", "ʼ")
+_POSSESSIVES = ("'s", "’s")
+_NAME_PART = re.compile(r"['’-]")
 
 
 class English:
@@ -54,7 +56,8 @@ class English:
         for word in self._g2p(text)[1]:
             phonemes, lost = to_model_symbols(self._phonemes(word))
             dropped += lost
-            tokens.append(Token(word.text, word.whitespace.replace(_CUT, ""), phonemes))
+            read_as = self._g2p.read_as(word.text)
+            tokens.append(Token(word.text, word.whitespace.replace(_CUT, ""), phonemes, read_as))
         phonemes = "".join(token.phonemes + token.whitespace for token in tokens)
         return G2PResult(phonemes, tuple(tokens), "".join(dict.fromkeys(dropped)))
 
@@ -92,8 +95,15 @@ class _Misaki(en.G2P):  # type: ignore[misc]
 
     def __call__(self, text: str) -> tuple[str, list[Any]]:
         """As misaki's own, except that phonemes in the text go to the characters that they were written for."""
+        self.lexicon.read_as.clear()
         result: tuple[str, list[Any]] = super().__call__(text, preprocess=_take_links)
         return result
+
+    def read_as(self, word: str) -> str:
+        """`name`, or the code of the language that `word` was read in; usually neither."""
+        if not (found := self.lexicon.read_as):
+            return ""
+        return found.get(word) or next((found[part] for part in _NAME_PART.split(word) if part in found), "")
 
     def tokenize(self, text: str, _words: object, links: list[_Link]) -> list[Any]:
         """spaCy's tokens, cut at the ends of links. The first token of a link gets its phonemes, the rest none.
@@ -112,7 +122,23 @@ class _Misaki(en.G2P):  # type: ignore[misc]
                 whitespace = space if stop == end else ""
                 tokens.append(_token(text[start:stop], tag, whitespace, link if inside else None, start))
                 start = stop
+        self._set_phrases(tokens)
         return tokens
+
+    def _set_phrases(self, tokens: list[Any]) -> None:
+        """Gives names of several words their phonemes: Des Moines."""
+        for index, token in enumerate(tokens):
+            for words, sounds in self.lexicon.phrases.get(without_accents(token.text), ()):
+                span = tokens[index : index + len(words)]
+                if [without_accents(each.text) for each in span] != words or any(each.phonemes for each in span):
+                    continue
+                after = tokens[index + len(words) :][:1]
+                for each, sound in zip(span, sounds, strict=True):
+                    each.phonemes, self.lexicon.read_as[each.text] = sound, "name"
+                if after and after[0].text in _POSSESSIVES and not span[-1].whitespace:
+                    span[-1].phonemes = self.lexicon.possessive(span[-1].phonemes)
+                    after[0].phonemes, after[0]._.is_head = "", False
+                break
 
     def _spacy_tokens(self, text: str, links: list[_Link]) -> Iterator[tuple[int, int, str, str]]:
         """The range in `text` of each of spaCy's tokens, its tag and the white space after it.

@@ -7,7 +7,9 @@ from typing import Any
 
 from misaki import en  # type: ignore[import-untyped]
 
+from kokoro_server.g2p.service.foreign_names import read_foreign
 from kokoro_server.g2p.service.latin_letters import to_latin, without_accents
+from kokoro_server.g2p.service.names import load_names, to_british
 
 Found = tuple[str | None, int | None]
 
@@ -48,6 +50,8 @@ _CODA = (
 )
 _PRONOUNCEABLE = re.compile(rf"(?:{_ONSET})?[aeiouy]+(?:[b-df-hj-np-tv-z]{{1,3}}[aeiouy]+)*(?:{_CODA})?")
 _SHORTEST_SHOUTED, _SHORTEST_UNKNOWN = 4, 5  # letters
+_SHORTEST_FOREIGN = 3  # letters
+_NAME = "name"  # read as the table of names says
 
 
 class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
@@ -55,10 +59,64 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
         super().__init__(british)
         self.golds |= {word: sounds[british] for word, sounds in _WORDS.items()}
         self.golds |= {word.capitalize(): sounds[british] for word, sounds in _WORDS.items()}
+        names = load_names(british)
+        english = self.golds.keys()
+        # A name without its accents may be another word: Rosé, Rose.
+        self._names = {name: sound for name, sound in names.words.items() if name in names.own or name not in english}
+        self.phrases = names.phrases
+        self.read_as: dict[str, str] = {}  # `name` or a language, by the words that were so read; for its user to clear
 
     def get_word(self, word: str, tag: str, stress: float | None, ctx: Any) -> Found:
         """As misaki's own, with more ways to find a word that is not written as in the lexicon."""
-        word = to_latin(word)
+        written, word = word, to_latin(word)
+        if name := self._get_name(word):
+            self.read_as[written] = _NAME
+            return name, _RATING
+        found = self._get_english(word, tag, stress, ctx)
+        if found[0] is None and (foreign := self._get_foreign(word)):
+            sound, self.read_as[written] = foreign
+            return sound, _RATING
+        return found
+
+    def possessive(self, sound: str) -> str:
+        ending: str = self._s(sound)
+        return ending
+
+    def _get_name(self, word: str) -> str | None:
+        for stem, ending in ((word, ""), (word[:-2], "'s"), (word[:-1], "'")):
+            if word.endswith(ending) and (sound := self._find_name(stem)):
+                return self.possessive(sound) if ending == "'s" else sound
+        return None
+
+    def _find_name(self, word: str) -> str | None:
+        if sound := self._names.get(word):
+            return sound
+        if not word.isascii() and (sound := self._names.get(without_accents(word))) and _fits(word, sound):
+            return sound
+        if not word[:1].isupper():
+            return None
+        if word[1:].islower():
+            return self._names.get(word.lower())
+        if word.isupper() and len(word) >= _SHORTEST_SHOUTED and word not in self.golds:
+            return self._names.get(word.title())
+        return None
+
+    def _get_foreign(self, word: str) -> tuple[str, str] | None:
+        """A word that no lexicon knows: a name in small letters, several of a name, or one of another language."""
+        stem, ending = (word[:-2], "'s") if word.endswith("'s") else (word.removesuffix("'"), "")
+        if len(stem) < _SHORTEST_FOREIGN or not stem.isalpha():
+            return None
+        if sound := self._names.get(stem.capitalize()):
+            found = sound, _NAME
+        elif stem.endswith("s") and (sound := self._find_name(stem[:-1])):
+            found = self.possessive(sound), _NAME
+        elif not stem[0].isupper() or not (foreign := read_foreign(stem.capitalize() if stem.isupper() else stem)):
+            return None
+        else:
+            found = to_british(stem, foreign[0]) if self.british else foreign[0], foreign[1]
+        return (self.possessive(found[0]), found[1]) if ending else found
+
+    def _get_english(self, word: str, tag: str, stress: float | None, ctx: Any) -> Found:
         if word.isupper() and word not in self.golds:
             word, tag = self._lowered(word, tag)
         found = self._get_known(word, tag, stress, ctx)
