@@ -8,16 +8,21 @@ from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MONTH_NAMES, NUMBER, number_rule
-from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
+from kokoro_server.text.spoken.english.words import cardinal, decimal, in_pairs, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
 
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
-_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")
-_SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
-_SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣʸᵏᵐᵗᵀ", "0123456789+-()nixykmtT")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-()aehijklmnoprstuvx")
+_SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱˣʸᵏᵐᵗᵀ"
+_SUPER_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]")
+_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]|[+-]")
+_BASE = re.compile(r"[^\W_]|[)\]}|'′’]")
+_ENDS = tuple('.,;:!?"”»')
+_CHARGE = re.compile(r"(?P<number>[0-9]*)(?P<sign>[+-])")
+_SYMBOLS = re.compile(r"[A-Za-z]+|[0-9]+|\.")
 _STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
 _IS = re.compile(r"(?:\b(?:is|are|was|were|be)\s*|(?:^|[(\[,;:–—])\s*)\Z")
 _CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
@@ -35,6 +40,8 @@ _OPERATORS = vocabulary.load("english_signs").words("operators")
 def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
     """x squared, ten to the sixth, ten to the minus nine, two to the N."""
     exponent = exponent.strip("{}() ")
+    if exponent == "T":
+        return "transpose"
     if exponent in ("2", "3") and not base_is_number:
         return "squared" if exponent == "2" else "cubed"
     if exponent.isdecimal():
@@ -46,7 +53,7 @@ def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
     said = [
         decimal(each, dialect)
         if each.isdecimal()
-        else letters(each, dialect)
+        else GREEK.get(each) or letters(each, dialect)
         if each.isalpha()
         else {"-": "minus", "+": "plus"}.get(each, "")
         for each in exponent
@@ -129,10 +136,60 @@ def _vulgar(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{decimal(match['whole'], dialect)} and {said}"
 
 
+def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
+    """A power or a charge (e⁻). After a mark it is the number of a note, and silent as citations are."""
+    text = match[0].translate(_SUPERSCRIPTS)
+    if charge := _CHARGE.fullmatch(text):
+        return _charge(charge, dialect)
+    before = match.string[match.start() - 1 : match.start()]
+    if text.isdecimal() and before in _ENDS:
+        return ""
+    if text.isdecimal() and not _BASE.match(before):
+        return decimal(text, dialect)
+    return power(text, dialect)
+
+
+def _charge(charge: Any, dialect: Dialect) -> str:
+    sign = "plus" if charge["sign"] == "+" else "minus"
+    return f"{decimal(charge['number'], dialect)} {sign}" if charge["number"] else sign
+
+
 def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
-    text = match[0].translate(_SUBSCRIPTS)
-    parts = _SUBSCRIPT.findall(text)
-    return " ".join(decimal(part, dialect) if part.isdecimal() else letters(part, dialect) for part in parts)
+    said = _indices(match[0], dialect)
+    if match["log"] is None:
+        return [("sub", said)]
+    return [("sub", f"base {said} of" if match["of"] is not None else f"base {said}")]
+
+
+def _indices(text: str, dialect: Dialect) -> str:
+    signs = {"+": "plus", "-": "minus"}
+    parts = _SUBSCRIPT.findall(text.translate(_SUBSCRIPTS))
+    return " ".join(
+        decimal(part, dialect) if part.isdecimal() else signs.get(part) or letters(part, dialect) for part in parts
+    )
+
+
+def _formula(match: Any, dialect: Dialect) -> SpokenWords:
+    """H₂SO₄, Fe³⁺, ²³⁵U: letters by their names, then the numbers."""
+    atoms, mass, charge = match["atoms"], match["mass"], match["charge"]
+    if not (mass or charge or any(each in _SUB for each in atoms)):
+        return None
+    said = list[str]()
+    for part in _SYMBOLS.findall(atoms.translate(_SUBSCRIPTS)):
+        said.append(letters(part, dialect) if part.isalpha() else "point" if part == "." else decimal(part, dialect))
+    if mass:
+        said.append(in_pairs(mass.rstrip("ᵐ").translate(_SUPERSCRIPTS), dialect))
+        said += ["M"] if mass.endswith("ᵐ") else []
+    if charge and (found := _CHARGE.fullmatch(charge.translate(_SUPERSCRIPTS))):
+        said.append(_charge(found, dialect))
+    return " ".join(said)
+
+
+def _script_fraction(match: Any, dialect: Dialect) -> SpokenWords:
+    """³⁄₄, and the half of a half-life: T₁/₂."""
+    top, bottom = match["top"].translate(_SUPERSCRIPTS), match["bottom"]
+    top, bottom = int(top.translate(_SUBSCRIPTS)), int(bottom.translate(_SUBSCRIPTS))
+    return fraction(top, bottom, dialect) if 0 < top < 100 and 1 < bottom < 1000 else None
 
 
 def _scientific(match: Any, dialect: Dialect) -> SpokenWords:
@@ -183,18 +240,67 @@ RULES = [
         "/",
     ),
     rule(
-        "power",
-        rf"[{_SUPER}]++(?<=[\p{{L}}\p{{N}})\]{_SUPER}])(?P<power>(?<=(?P<p>[{_SUPER}]+)))",
-        lambda match, dialect: power(match[0].translate(_SUPERSCRIPTS), dialect),
-        _SUPER,
+        "fraction",
+        rf"(?P<top>[{_SUPER_DIGITS}]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})|(?P<top>[₀-₉]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})",
+        _script_fraction,
+        "/⁄",
+        _SUPER + _SUB,
     ),
+    rule(
+        "ordinal",
+        r"(?<![\p{L}\p{N}.,])(?P<number>[0-9]{1,4})(?:ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?!\p{L})",
+        lambda match, dialect: ordinal(int(match["number"]), dialect),
+        "ˢⁿʳᵗ",
+    ),
+    rule(
+        "formula",
+        rf"(?<!\p{{L}})(?:(?<![\p{{N}}])(?P<mass>[{_SUPER_DIGITS}]{{1,3}}ᵐ?))?(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+)?+|"
+        rf"\((?=[A-Za-z₀-₉]{{1,12}}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{{1,20}}\][{_SUPER}])|[)\]](?:[₀-₉]++|(?=[{_SUPER}]))){{1,16}}+)(?P<charge>[{_SUPER_DIGITS}]?[⁺⁻])?(?![\p{{L}}\p{{N}}])",
+        _formula,
+        _SUPER_DIGITS + "⁺⁻₀₁₂₃₄₅₆₇₈₉",
+    ),
+    rule("dot", r"(?<=[₀-₉])·(?=[0-9]*\p{Lu})", "dot", "·"),
+    rule("power", rf"[{_SUPER}]++", _superscript, _SUPER),
     rule(
         "power",
         r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))",
         lambda match, dialect: power(match["power"], dialect),
         "^",
     ),
-    rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),
+    rule(
+        "subscript",
+        rf"(?P<log>(?<=\b(?:log|Log)))?(?P<sub>[{_SUB}]++)(?P<of>(?= ?[\p{{L}}\p{{N}}(]))?",
+        _subscript,
+        _SUB,
+    ),
+    rule(
+        "derivative",
+        r"(?<![\p{L}\p{N}])(?P<top>d\p{Ll}?)(?P<over>/)(?P<bottom>d[xyztrs])(?![\p{L}\p{N}])",
+        lambda match, dialect: [
+            ("top", letters(match["top"], dialect)),
+            ("over", "over"),
+            ("bottom", letters(match["bottom"], dialect)),
+        ],
+        "/",
+    ),
+    rule("derivative", r"(?<=[\p{L}\p{N}∂²³])/(?=∂)", "over", "∂"),
+    rule("over", r"(?<=(?<!\p{L})\p{Greek}[₀-₉²³]?)/(?=\p{Greek}(?!\p{Greek}))", "over", "/", "".join(GREEK)),
+    rule("dot", r"(?<=∇)[·⋅]", "dot", "∇"),
+    rule(
+        "function",
+        r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|[xy](?!\p{L}))|[0-9])",
+        lambda match, _dialect: {"sin": "sine", "cos": "cosine", "tan": "tangent"}[match["name"]],
+        "(²³θφαβωπxy0123456789",
+    ),
+    rule("differential", r"(?<=[\p{L}\p{N})²³] )d[xyztrθ](?![\p{L}\p{N}])", lambda m, d: letters(m[0], d), "∫"),
+    # Not between spaces and numbers: there it parts what a page lists, `Nov 5 · 12 replies`.
+    rule(
+        "times",
+        r"(?<=[0-9)])[·⋅∙](?=[0-9(\p{L}])|(?<=(?<![\p{L}\p{N}])[\p{L})] ?)[·⋅∙](?= ?[\p{L}(](?!\p{L}))|"
+        r"(?<=[0-9)²³] )[·⋅∙](?= \p{L}(?!\p{L}))|(?<=[0-9)] )[·⋅∙](?= [0-9(][^=·\n]{0,20}=)",
+        "times",
+        "·⋅∙",
+    ),
     rule(
         "minus",
         rf"(?<=(?:[0-9)=(\[]|\b\p{{L}}){SPACE}?)(?P<sign>[-−–])(?={SPACE}?[0-9.(]+{SPACE}?[=≈<>])",
@@ -215,6 +321,7 @@ RULES = [
         "minus",
         "-",
     ),
+    rule("minus", r"(?<=[0-9][xyz][²³]? )[-–](?= [0-9(])", "minus", "-–"),
     rule("minus", r"(?<![\p{L}\p{N})\]%])[-−–](?=[$£€¥₹]?\.?[0-9])", "minus", "-−–"),
     rule("plus", r"(?<![\p{L}\p{N}+])\+(?=[$£€¥₹]?\.?[0-9])", "plus", "+"),
     rule(
@@ -263,6 +370,20 @@ RULES = [
         r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})|µ",
         lambda match, _dialect: GREEK.get(match[0]),
         "".join(GREEK),
+    ),
+    rule(
+        "variable",
+        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈∈⊂⊆∪∩·⋅×→∝]| [=<>] )|(?<=[≤≥≠≈∈∪∩·⋅×√→∝=] ?|[ \p{N}]\+ )a(?=\s*+\Z|[.,;)²³]|"
+        r" [=+≤≥≠≈·×∪∩])(?!\.\p{L})",
+        lambda match, dialect: letters(match[0], dialect),
+        "=+^²³≤≥<>≠≈∈×⊂⊆∪∩·⋅→∝√₀₁₂₃₄₅₆₇₈₉ₙᵢⱼ",
+    ),
+    # A product: mx, mc².
+    rule(
+        "variable",
+        r"(?<=[=+≤≥<>≈−-] )(?P<pair>[b-df-hj-np-tv-z]{2}|(?<=F = )ma)(?=[²³]| [=+−-] |[.,;)]?\s*+\Z)",
+        lambda match, dialect: [("pair", letters(match["pair"], dialect))],
+        "=+≤≥<>≈",
     ),
     rule(
         "variable",
