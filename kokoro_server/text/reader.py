@@ -172,7 +172,8 @@ class Reader:
             passages = list(split_pauses(text, origin=part.text.starts))
             await turn.give_way()
             continues_at = len(text.rstrip()) if part.continues else None
-            written.append(WrittenText(passages, language, lexicons[language], options, part.claims, continues_at))
+            lexicon, alone = lexicons[language], len(parts) == 1
+            written.append(WrittenText(passages, language, lexicon, options, part.claims, continues_at, alone=alone))
         return WrittenScript(parts, written)
 
     async def _lexicon_for(self, language: Language, options: ReadingOptions) -> LanguageLexicon | None:

@@ -32,7 +32,7 @@ _MAX_SAID = 10_000
 class WrittenText:
     """The `spans` of a text between its pauses. `prescribed`: readings that SSML prescribes, in order.
 
-    `continues_at`: a sentence that ends there goes on in another text.
+    `continues_at`: a sentence that ends there goes on in another text. `alone`: it is the only text of a script.
     """
 
     def __init__(
@@ -43,6 +43,8 @@ class WrittenText:
         options: ReadingOptions,
         prescribed: Sequence[Claim] = (),
         continues_at: int | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         self._spans = spans
         self._language = language
@@ -51,6 +53,7 @@ class WrittenText:
         self._prescribed = prescribed
         self._prescribed_ends = [claim.end for claim in prescribed]
         self._continues_at = continues_at
+        self._alone = alone and len(spans) == 1 and options.name_signs
 
     def sentences(self) -> Iterator[AlignedSentence | Pause | None]:
         """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
@@ -117,6 +120,7 @@ class WrittenText:
             kinds=self._options.kinds,
             code=self._options.code_blocks,
             code_spans=self._options.code_spans,
+            alone=self._alone,
             untouchable=[(claim.start, claim.end) for claim in (*given, *prescribed)],
         )
         return sorted((*found, *prescribed)) if prescribed else found

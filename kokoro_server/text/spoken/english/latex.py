@@ -162,7 +162,8 @@ RULES = [
     # Here, as later 4y is a time: 3x + 4y = 12.
     rule(
         "variable",
-        r"(?<![\p{L}\p{N}.,])(?P<number>[0-9]{1,4})(?P<name>[xyz])(?:(?=[²³]? ?[=+−] )|(?<=[=+−-] [0-9]+[xyz])(?=[²³.,;)]|\s|\Z))",
+        r"(?<![\p{L}\p{N}.,])(?P<number>[0-9]{1,4})(?P<name>[xyz])(?:(?=[²³]? ?[=+−] )|"
+        r"(?<=[=+−-] [0-9]+[xyz])(?=[²³.,;)]|\s|\Z))",
         lambda match, dialect: f"{decimal(match['number'], dialect)} {letters(match['name'], dialect)}",
         "=+",
         "xyz",

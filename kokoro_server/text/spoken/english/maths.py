@@ -83,6 +83,8 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
 
 def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
+    if match["th"] and not match["whole"]:
+        return fraction(top, bottom, dialect) if top and bottom > 1 else None
     rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
@@ -229,7 +231,8 @@ RULES = [
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
         rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
-        rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
+        rf"(?P<bottom>[0-9]{{1,4}})(?:(?P<th>(?:st|nd|rd|th)s?)(?!\p{{L}}))?"
+        rf"(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
     ),
@@ -241,7 +244,8 @@ RULES = [
     ),
     rule(
         "fraction",
-        rf"(?P<top>[{_SUPER_DIGITS}]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})|(?P<top>[₀-₉]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})",
+        rf"(?P<top>[{_SUPER_DIGITS}]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})|"
+        rf"(?P<top>[₀-₉]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})",
         _script_fraction,
         "/⁄",
         _SUPER + _SUB,
@@ -254,8 +258,10 @@ RULES = [
     ),
     rule(
         "formula",
-        rf"(?<!\p{{L}})(?:(?<![\p{{N}}])(?P<mass>[{_SUPER_DIGITS}]{{1,3}}ᵐ?))?(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+)?+|"
-        rf"\((?=[A-Za-z₀-₉]{{1,12}}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{{1,20}}\][{_SUPER}])|[)\]](?:[₀-₉]++|(?=[{_SUPER}]))){{1,16}}+)(?P<charge>[{_SUPER_DIGITS}]?[⁺⁻])?(?![\p{{L}}\p{{N}}])",
+        rf"(?<!\p{{L}})(?:(?<![\p{{N}}])(?P<mass>[{_SUPER_DIGITS}]{{1,3}}ᵐ?))?"
+        rf"(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+)?+|"
+        rf"\((?=[A-Za-z₀-₉]{{1,12}}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{{1,20}}\][{_SUPER}])|[)\]](?:[₀-₉]++|(?=[{_SUPER}]))){{1,16}}+)"
+        rf"(?P<charge>[{_SUPER_DIGITS}]?[⁺⁻])?(?![\p{{L}}\p{{N}}])",
         _formula,
         _SUPER_DIGITS + "⁺⁻₀₁₂₃₄₅₆₇₈₉",
     ),
@@ -373,7 +379,8 @@ RULES = [
     ),
     rule(
         "variable",
-        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈∈⊂⊆∪∩·⋅×→∝]| [=<>] )|(?<=[≤≥≠≈∈∪∩·⋅×√→∝=] ?|[ \p{N}]\+ )a(?=\s*+\Z|[.,;)²³]|"
+        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈∈⊂⊆∪∩·⋅×→∝]| [=<>] )|"
+        r"(?<=[≤≥≠≈∈∪∩·⋅×√→∝=] ?|[ \p{N}]\+ )a(?=\s*+\Z|[.,;)²³]|"
         r" [=+≤≥≠≈·×∪∩])(?!\.\p{L})",
         lambda match, dialect: letters(match[0], dialect),
         "=+^²³≤≥<>≠≈∈×⊂⊆∪∩·⋅→∝√₀₁₂₃₄₅₆₇₈₉ₙᵢⱼ",
