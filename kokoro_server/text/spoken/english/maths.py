@@ -10,7 +10,7 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MONTH_NAMES, NUMBER, number_rule
 from kokoro_server.text.spoken.english.words import cardinal, decimal, in_pairs, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
+from kokoro_server.text.spoken.patterns import FORMULA, FORMULA_SIGNS, SPACE, any_of, follows, formula_parts
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣʸᵏᵐᵗᵀ", "0123456789+-()nixykmtT")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-()aehijklmnoprstuvx")
@@ -22,7 +22,6 @@ _SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]|[+-]")
 _BASE = re.compile(r"[^\W_]|[)\]}|'′’]")
 _ENDS = tuple('.,;:!?"”»')
 _CHARGE = re.compile(r"(?P<number>[0-9]*)(?P<sign>[+-])")
-_SYMBOLS = re.compile(r"[A-Za-z]+|[0-9]+|\.")
 _STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
 _IS = re.compile(r"(?:\b(?:is|are|was|were|be)\s*|(?:^|[(\[,;:–—])\s*)\Z")
 _CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
@@ -172,19 +171,12 @@ def _indices(text: str, dialect: Dialect) -> str:
 
 
 def _formula(match: Any, dialect: Dialect) -> SpokenWords:
-    """H₂SO₄, Fe³⁺, ²³⁵U: letters by their names, then the numbers."""
-    atoms, mass, charge = match["atoms"], match["mass"], match["charge"]
-    if not (mass or charge or any(each in _SUB for each in atoms)):
-        return None
-    said = list[str]()
-    for part in _SYMBOLS.findall(atoms.translate(_SUBSCRIPTS)):
-        said.append(letters(part, dialect) if part.isalpha() else "point" if part == "." else decimal(part, dialect))
-    if mass:
-        said.append(in_pairs(mass.rstrip("ᵐ").translate(_SUPERSCRIPTS), dialect))
-        said += ["M"] if mass.endswith("ᵐ") else []
-    if charge and (found := _CHARGE.fullmatch(charge.translate(_SUPERSCRIPTS))):
-        said.append(_charge(found, dialect))
-    return " ".join(said)
+    """Letters by their names. A mass is read as a name: ²³⁵U."""
+    marks = {".": "point", "+": "plus", "−": "minus"}
+    read = in_pairs if match["mass"] else decimal
+    parts = formula_parts(match)
+    said = (marks.get(part) or (letters if part.isalpha() else read)(part, dialect) for part in parts)
+    return " ".join(said) or None
 
 
 def _script_fraction(match: Any, dialect: Dialect) -> SpokenWords:
@@ -258,12 +250,9 @@ RULES = [
     ),
     rule(
         "formula",
-        rf"(?<!\p{{L}})(?:(?<![\p{{N}}])(?P<mass>[{_SUPER_DIGITS}]{{1,3}}ᵐ?))?"
-        rf"(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+)?+|"
-        rf"\((?=[A-Za-z₀-₉]{{1,12}}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{{1,20}}\][{_SUPER}])|[)\]](?:[₀-₉]++|(?=[{_SUPER}]))){{1,16}}+)"
-        rf"(?P<charge>[{_SUPER_DIGITS}]?[⁺⁻])?(?![\p{{L}}\p{{N}}])",
+        FORMULA,
         _formula,
-        _SUPER_DIGITS + "⁺⁻₀₁₂₃₄₅₆₇₈₉",
+        FORMULA_SIGNS,
     ),
     rule("dot", r"(?<=[₀-₉])·(?=[0-9]*\p{Lu})", "dot", "·"),
     rule("power", rf"[{_SUPER}]++", _superscript, _SUPER),
