@@ -76,6 +76,20 @@ class WrittenText:
         """The letters that this language cannot say."""
         return [claim for claim in self.claims() if claim.rule == spoken.unspeakable.NAME]
 
+    def rare(self) -> str:
+        """Chinese characters that G2P may not know and that no claim covers, each once."""
+        found = dict[str, None]()
+        for passage in self._passages():
+            places = [] if isinstance(passage, Pause) else spoken.unspeakable.rare(passage.text, self._language)
+            if isinstance(passage, Pause) or not places:
+                continue
+            given = self._given(passage)
+            claims = (*given, *self._claims(passage, given))
+            for place in places:
+                if not any(claim.start <= place < claim.end for claim in claims):
+                    found[passage.text[place]] = None
+        return "".join(found)
+
     def _passages(self) -> Iterator[TextSpan | Pause]:
         for span in self._spans:
             if isinstance(span, Pause):

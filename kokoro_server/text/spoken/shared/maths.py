@@ -50,7 +50,9 @@ def rules(table: LanguageTable) -> list[Rule]:
     def formula(match: Any, _dialect: Dialect) -> SpokenWords:
         marks = {".": table.words.phrases.point, "+": plus, "−": minus}
         parts = formula_parts(match)
-        said = (marks.get(part) or (table.spell(part.upper()) if part.isalpha() else table.integer(part)) for part in parts)
+        said = (
+            marks.get(part) or (table.spell(part.upper()) if part.isalpha() else table.integer(part)) for part in parts
+        )
         return " ".join(said) or None
 
     def charge(match: Any, _dialect: Dialect) -> SpokenWords:
