@@ -112,7 +112,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         ),
         rule(
             "per",
-            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
+            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?!(?<={D}/)[A-Z]{WORD_END})(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
             rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.words.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
             per,
             "/",
