@@ -19,11 +19,11 @@ LONE_LETTER = re.compile(r"\A\s*+(?P<letter>[A-Za-z])\s*+[.,;:!?]?+\s*+\Z")  # t
 INNER_DOT = re.compile(r"\.[^\W_]")
 VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
 # A chemical formula in signs of its own: H₂SO₄, Fe³⁺, ²³⁵U. One without any of them is no formula.
-FORMULA_SIGNS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻₀₁₂₃₄₅₆₇₈₉"
+FORMULA_SIGNS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻₀₁₂₃₄₅₆₇₈₉ₓ"
 FORMULA = (
-    r"(?<![\p{Latin}\p{Greek}])(?:(?<!\p{N})(?P<mass>[⁰¹²³⁴-⁹]{1,3}ᵐ?))?(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+)?+|"
+    r"(?<![\p{Latin}\p{Greek}])(?:(?<!\p{N})(?P<mass>[⁰¹²³⁴-⁹]{1,3}ᵐ?))?(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+|ₓ)?+|"
     r"\((?=[A-Za-z₀-₉]{1,12}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{1,20}\][⁰¹²³⁴-⁹⁺⁻])|[)\]](?:[₀-₉]++|(?=[⁰¹²³⁴-⁹⁺⁻]))){1,16}+)"
-    r"(?P<charge>[⁰¹²³⁴-⁹]?[⁺⁻])?(?![\p{Latin}\p{Greek}\p{N}])"
+    r"(?P<charge>[⁰¹²³⁴-⁹]?[⁺⁻])?(?P<after>(?<=[₀-₉])[a-z])?(?![\p{Latin}\p{Greek}\p{N}])"
 )
 _FORMULA_PART = re.compile(r"[A-Za-z]+|[0-9]+|[.+−]")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
@@ -50,7 +50,7 @@ def formula_parts(match: Any) -> list[str]:
     atoms, mass, charge = match["atoms"], match["mass"], match["charge"]
     if not (mass or charge or any(each in FORMULA_SIGNS for each in atoms)):
         return []
-    text = unicodedata.normalize("NFKC", f"{atoms} {mass or ''} {charge or ''}")
+    text = unicodedata.normalize("NFKC", f"{atoms} {match['after'] or ''} {mass or ''} {charge or ''}")
     return [part.upper() if part == "m" else part for part in _FORMULA_PART.findall(text)]
 
 

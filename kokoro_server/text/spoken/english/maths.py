@@ -145,7 +145,7 @@ def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
     before = match.string[match.start() - 1 : match.start()]
     if text.isdecimal() and before in _ENDS:
         return ""
-    if text.isdecimal() and not _BASE.match(before):
+    if text.isdecimal() and (before == "Δ" or not _BASE.match(before)):
         return decimal(text, dialect)
     return power(text, dialect)
 
@@ -279,7 +279,8 @@ RULES = [
         "/",
     ),
     rule("derivative", r"(?<=[\p{L}\p{N}∂²³])/(?=∂)", "over", "∂"),
-    rule("over", r"(?<=(?<!\p{L})\p{Greek}[₀-₉²³]?)/(?=\p{Greek}(?!\p{Greek}))", "over", "/", "".join(GREEK)),
+    rule("over", r"(?<=(?<!\p{L})\p{Greek}[₀-₉²³]?)/(?=\p{Greek}(?!\p{Greek})|[0-9])", "over", "/", "".join(GREEK)),
+    rule("range", rf"(?<=[0-9][{_SUPER_DIGITS}])[-–](?=[0-9])", "to", "-–", _SUPER_DIGITS),
     rule("dot", r"(?<=∇)[·⋅]", "dot", "∇"),
     rule(
         "function",
@@ -368,11 +369,11 @@ RULES = [
     ),
     rule(
         "variable",
-        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈∈⊂⊆∪∩·⋅×→∝]| [=<>] )|"
+        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈≡∈⊂⊆∪∩·⋅×→∝]| [=<>] )|"
         r"(?<=[≤≥≠≈∈∪∩·⋅×√→∝=] ?|[ \p{N}]\+ )a(?=\s*+\Z|[.,;)²³]|"
         r" [=+≤≥≠≈·×∪∩])(?!\.\p{L})",
         lambda match, dialect: letters(match[0], dialect),
-        "=+^²³≤≥<>≠≈∈×⊂⊆∪∩·⋅→∝√₀₁₂₃₄₅₆₇₈₉ₙᵢⱼ",
+        "=+^²³≤≥<>≠≈≡∈×⊂⊆∪∩·⋅→∝√₀₁₂₃₄₅₆₇₈₉ₙᵢⱼ",
     ),
     # A product: mx, mc².
     rule(
