@@ -34,7 +34,9 @@ def _local(settings: Settings, speech: Speech) -> list[Claim]:
     language = languages.of_request(speech.language, catalogued(settings).language(speech.voice))
     lexicon = Lexicon.load(settings.lexicon_path).now(language) if settings.lexicon_path else None
     markup.check_pronunciations(text)
-    return list(WrittenText(list(split_pauses(text)), language, lexicon, ReadingOptions()).claims())
+    return list(
+        WrittenText(list(split_pauses(text)), language, lexicon, ReadingOptions(name_signs=True), alone=True).claims()
+    )
 
 
 def _remote(url: str, speech: Speech, api_key: str | None) -> list[Claim]:

@@ -37,6 +37,7 @@ _PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
 _MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: finding a cut takes a look at the whole sentence
 _PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 _FEW_PHONEMES = 20  # of a word or two
+_MOST_RARE = 1_000  # characters that G2P is asked about before it reads a text
 _NAMED = 10  # letters at most, in the error about those that cannot be said
 
 
@@ -120,7 +121,9 @@ class Reader:
             if not (begun or call.more):
                 sentences = _ended(sentences)
             begun = True
-            skipped += len(self._skip(dropped, call.language, options))
+            # Once a stream speaks, a late letter must not end it.
+            streaming = cutting == "stream" and not silent
+            skipped += len(dropped if streaming else self._skip(dropped, call.language, options))
             for item in packer.pack(sentences, more=call.more):
                 silent = False
                 if skipped and isinstance(item, Piece):
@@ -172,7 +175,8 @@ class Reader:
             passages = list(split_pauses(text, origin=part.text.starts))
             await turn.give_way()
             continues_at = len(text.rstrip()) if part.continues else None
-            written.append(WrittenText(passages, language, lexicons[language], options, part.claims, continues_at))
+            lexicon, alone = lexicons[language], len(parts) == 1
+            written.append(WrittenText(passages, language, lexicon, options, part.claims, continues_at, alone=alone))
         return WrittenScript(parts, written)
 
     async def _lexicon_for(self, language: Language, options: ReadingOptions) -> LanguageLexicon | None:
@@ -187,14 +191,24 @@ class Reader:
         """The letters of a script that cannot be said. Raises Unspeakable unless they are to be skipped."""
         skipped = ""
         for run, text in written.runs():
+            await self._check_rare(run, text, options)
             if spoken.unspeakable.may_be_in(run.text.text, run.delivery.language):
                 claims = await asyncio.to_thread(text.unspeakable)
                 letters = "".join(run.text.text[claim.start : claim.end] for claim in claims)
                 skipped += self._skip(letters, run.delivery.language, options)
         return skipped
 
+    async def _check_rare(self, run: Run, text: WrittenText, options: ReadingOptions) -> None:
+        """Asks G2P about rare characters before the first piece. Raises Unspeakable unless they are to be skipped."""
+        language = run.delivery.language
+        if not self._refuses(options) or not spoken.unspeakable.rare(run.text.text, language):
+            return
+        if letters := await asyncio.to_thread(text.rare):
+            results = await self._g2p.convert([letters[:_MOST_RARE]], language, bulk=False)
+            self._skip(_dropped(results), language, options)
+
     def _skip(self, letters: str, language: Language, options: ReadingOptions) -> str:
-        if letters and (options.unspeakable or self._unspeakable) == "refuse":
+        if letters and self._refuses(options):
             distinct = list(dict.fromkeys(letters))
             named = ", ".join(f"{letter!r} (U+{ord(letter):04X})" for letter in distinct[:_NAMED])
             more = f" and {len(distinct) - _NAMED} others" if len(distinct) > _NAMED else ""
@@ -204,6 +218,9 @@ class Reader:
                 field="text",
             )
         return letters
+
+    def _refuses(self, options: ReadingOptions) -> bool:
+        return (options.unspeakable or self._unspeakable) == "refuse"
 
     async def phoneme_pieces(
         self, phonemes: str, speed: float = 1.0, *, cutting: Cutting = "clip"
@@ -257,7 +274,7 @@ class Reader:
         if texts:
             with self._g2p_timer():
                 converted = await self._g2p.convert(texts, language, bulk=bulk)
-        dropped = "".join(each for result in converted for each in result.dropped if each.isalnum())
+        dropped = _dropped(converted)
         results = iter(converted)
         phonemized: list[PhonemizedSentence | Pause | Run] = []
         for item in items:
@@ -270,6 +287,11 @@ class Reader:
             if has_sound(sentence.phonemes):
                 phonemized.append(replace(sentence, language=language))
         return phonemized, dropped
+
+
+def _dropped(results: Sequence[G2PResult]) -> str:
+    """The letters that G2P could not say."""
+    return "".join(each for result in results for each in result.dropped if each.isalnum())
 
 
 def _ended(items: list[PhonemizedSentence | Pause | Run]) -> list[PhonemizedSentence | Pause | Run]:

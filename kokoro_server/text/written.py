@@ -32,7 +32,7 @@ _MAX_SAID = 10_000
 class WrittenText:
     """The `spans` of a text between its pauses. `prescribed`: readings that SSML prescribes, in order.
 
-    `continues_at`: a sentence that ends there goes on in another text.
+    `continues_at`: a sentence that ends there goes on in another text. `alone`: it is the only text of a script.
     """
 
     def __init__(
@@ -43,6 +43,8 @@ class WrittenText:
         options: ReadingOptions,
         prescribed: Sequence[Claim] = (),
         continues_at: int | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         self._spans = spans
         self._language = language
@@ -51,6 +53,7 @@ class WrittenText:
         self._prescribed = prescribed
         self._prescribed_ends = [claim.end for claim in prescribed]
         self._continues_at = continues_at
+        self._alone = alone and len(spans) == 1 and options.name_signs
 
     def sentences(self) -> Iterator[AlignedSentence | Pause | None]:
         """The sentences and the pauses; None for a sentence that has nothing to speak in it."""
@@ -72,6 +75,20 @@ class WrittenText:
     def unspeakable(self) -> list[Claim]:
         """The letters that this language cannot say."""
         return [claim for claim in self.claims() if claim.rule == spoken.unspeakable.NAME]
+
+    def rare(self) -> str:
+        """Chinese characters that G2P may not know and that no claim covers, each once."""
+        found = dict[str, None]()
+        for passage in self._passages():
+            places = [] if isinstance(passage, Pause) else spoken.unspeakable.rare(passage.text, self._language)
+            if isinstance(passage, Pause) or not places:
+                continue
+            given = self._given(passage)
+            claims = (*given, *self._claims(passage, given))
+            for place in places:
+                if not any(claim.start <= place < claim.end for claim in claims):
+                    found[passage.text[place]] = None
+        return "".join(found)
 
     def _passages(self) -> Iterator[TextSpan | Pause]:
         for span in self._spans:
@@ -117,6 +134,7 @@ class WrittenText:
             kinds=self._options.kinds,
             code=self._options.code_blocks,
             code_spans=self._options.code_spans,
+            alone=self._alone,
             untouchable=[(claim.start, claim.end) for claim in (*given, *prescribed)],
         )
         return sorted((*found, *prescribed)) if prescribed else found

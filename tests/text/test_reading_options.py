@@ -114,6 +114,40 @@ async def test_what_g2p_could_not_say_counts_too() -> None:
     assert [item.skipped async for item in reader.pieces("𠮷好", languages.ZH) if isinstance(item, Piece)] == [1]
 
 
+class Knowing(FakeG2P):
+    """Cannot say 𠮷."""
+
+    async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
+        results = await super().convert(texts, language, bulk=bulk)
+        return [
+            replace(result, dropped="𠮷" if "𠮷" in text else "") for text, result in zip(texts, results, strict=True)
+        ]
+
+
+async def test_a_rare_character_late_in_a_stream_is_refused_before_the_first_piece() -> None:
+    text = "你好世界。" * 2_000 + "𠮷好。"
+    with pytest.raises(Unspeakable, match="U\\+20BB7"):
+        await anext(Reader(Knowing(), PieceSizes()).pieces(text, languages.ZH, cutting="stream"))
+    reader = Reader(Knowing(), PieceSizes(), unspeakable="skip")
+    pieces = [item async for item in reader.pieces(text, languages.ZH, cutting="stream") if isinstance(item, Piece)]
+    assert sum(piece.skipped for piece in pieces) == 1
+    given = "你好世界。" * 10 + "[𠮷](/ʨi/)好。"
+    assert [item async for item in Reader(Knowing(), PieceSizes()).pieces(given, languages.ZH, cutting="stream")]
+
+
+async def test_a_letter_that_only_g2p_finds_unspeakable_does_not_end_a_stream() -> None:
+    class Late(FakeG2P):
+        async def convert(self, texts: Sequence[str], language: Language, *, bulk: bool = False) -> list[G2PResult]:
+            results = await super().convert(texts, language, bulk=bulk)
+            return [replace(result, dropped="龘") if len(self.calls) > 3 else result for result in results]
+
+    text = "你好世界。" * 2_000
+    pieces = [item async for item in Reader(Late(), PieceSizes()).pieces(text, languages.ZH, cutting="stream")]
+    assert sum(piece.skipped for piece in pieces if isinstance(piece, Piece)) > 0
+    with pytest.raises(Unspeakable):
+        [item async for item in Reader(Late(), PieceSizes()).pieces(text, languages.ZH)]
+
+
 async def test_a_reading_tells_what_is_said_and_why() -> None:
     text = "[pause:1s] Dr. [Ng](/ɪŋ/) paid $5."
     script = [Run(Traced.of(text), Delivery("", languages.EN_US))]

@@ -209,7 +209,10 @@ class AgentSession:
     async def _synthesize_segments(self, sentence: SessionSentence) -> KokoroError | None:
         """Returns the error of a sentence that failed."""
         try:
-            speech = replace(sentence.request.speech(), follows=sentence.follows)
+            speech = sentence.request.speech()
+            # A bare "—" of a language model is silent.
+            reading = replace(speech.reading, name_signs=False)
+            speech = replace(speech, follows=sentence.follows, reading=reading)
             segments = self._services.synthesizer.segments(speech, self._ticket(sentence))
             async with aclosing(segments):
                 async for segment in segments:

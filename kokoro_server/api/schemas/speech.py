@@ -87,6 +87,7 @@ class ReadingFields(BaseModel):
             code_blocks=self.code_blocks,
             code_spans=self.code_spans,
             lexicon=self.lexicon,
+            name_signs=True,
             unspeakable=self.unspeakable,
         )
 

@@ -50,27 +50,30 @@ def claims(
     kinds: Collection[str] = KINDS,
     code: str = "speak",
     code_spans: str = "speak",
+    alone: bool = False,
     untouchable: Iterable[tuple[int, int]] = (),
 ) -> list[Claim]:
     """The spans of `text` that are said in other words, and those that cannot be said.
 
-    `code`, in blocks, and `code_spans` are spoken, skipped or announced. Without any `kinds`, text is left unchanged.
+    `code`, in blocks, and `code_spans` are spoken, skipped or announced. `alone`: a sign that is all of the text is
+    named. Without any `kinds`, text is left unchanged.
     """
-    rules = _rules(language, frozenset(kinds), code, code_spans)
+    rules = _rules(language, frozenset(kinds), code, code_spans, alone)
     return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
 
 
 @cache
-def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str) -> Rules:
+def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str, alone: bool) -> Rules:
     if not kinds:
         return Rules([unspeakable.RULES[language]])
     ruleset = load(language)
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
     fenced = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
     inline = markdown.spans(code_spans, ruleset.code_block) if "markdown" in kinds else []
-    return Rules([*fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]])
+    first = ruleset.alone if alone and "symbols" in kinds else []
+    return Rules([*first, *fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]])
 
 
-def speak(text: str, language: Language) -> str:
+def speak(text: str, language: Language, *, alone: bool = False) -> str:
     """`text` with the words of its claims in their places."""
-    return apply(claims(text, language), Traced.of(text)).text
+    return apply(claims(text, language, alone=alone), Traced.of(text)).text

@@ -12,7 +12,15 @@ import regex
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.emoji import emoji
 from kokoro_server.text.spoken.matching import Dialect, ReadMatch, Rule, SpokenWords, Where, rule, rules_at
-from kokoro_server.text.spoken.patterns import DIGITS, any_of, known_digits, roman_value
+from kokoro_server.text.spoken.patterns import (
+    DIGITS,
+    FORMULA,
+    FORMULA_SIGNS,
+    any_of,
+    formula_parts,
+    known_digits,
+    roman_value,
+)
 
 WIDE_DIGITS = DIGITS + "０１２３４５６７８９"
 D = "[0-9０-９]"
@@ -75,6 +83,19 @@ def vulgar(match: Any) -> tuple[int, int]:
 
 def exponent(match: Any) -> str:
     return ascii_text(match["power"]).lstrip("^").replace("−", "-")
+
+
+def formula(number: Callable[[str], str], marks: Mapping[str, str]) -> Rule:
+    """H₂SO₄: each letter by itself. `marks` are words for a point and for charges."""
+
+    def read(match: Any, _dialect: Dialect) -> SpokenWords:
+        parts = formula_parts(match)
+        return (
+            " ".join(marks.get(part) or (" ".join(part.upper()) if part.isalpha() else number(part)) for part in parts)
+            or None
+        )
+
+    return rule("formula", FORMULA, read, FORMULA_SIGNS)
 
 
 def versus(decimal: Callable[[str], str], word: str) -> ReadMatch:

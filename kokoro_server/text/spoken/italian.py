@@ -59,7 +59,9 @@ class _Italian(LanguageTable):
 
     def mixed(self, whole: int, upper: int, lower: int, noun: str) -> str | None:
         if (upper, lower) == (1, 2):
-            return f"{self.count(whole)} e {'mezza' if noun.endswith(('a', 'e')) else 'mezzo'}"
+            feminine = noun.endswith(("a", "e"))
+            one = "una" if feminine and whole == 1 else self.count(whole)
+            return f"{one} e {'mezza' if feminine else 'mezzo'}"
         return super().mixed(whole, upper, lower, noun)
 
     def clock(self, hour: int, minute: int, _marked: bool) -> str:

@@ -68,7 +68,9 @@ def _entities(number: Callable[[str, Dialect], str], words: Mapping[str, str]) -
 
 
 def _reference(match: Any, dialect: Dialect) -> SpokenWords:
-    """A link whose target stands elsewhere. Without such a target, these are words in brackets."""
+    """A link whose target stands elsewhere. Without such a target, these are words in brackets, or citations."""
+    if match["text"].isdecimal() and match["label"].isdecimal():
+        return None
     label = (match["label"] or match["text"]).lower()
     defined = (found["label"].lower() for found in _DEFINITION.finditer(match.string))
     return _marks(match, dialect) if label in defined else None
@@ -151,7 +153,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             "[",
             _DEFINITION,
         ),
-        rule("citation", r"(?<=[.,;:!?\"”’)\]])\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\](?!\()", "", "["),
+        rule("citation", r"(?<=[.,;:!?\"”’)])(?:\[[1-9][0-9]{0,2}(?:[,–-][ ]?[0-9]{1,3})*+\])++(?!\()", "", "["),
         rule(
             "image",
             r"(?P<open>!\[)[^\[\]\n]{0,300}(?P<close>\]\([^()\s]*+(?:\([^()\s]*+\)[^()\s]*+)*+"

@@ -51,11 +51,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """The rules of a language by kind, in the order in which they are tried, and the `last` rules for the rest."""
+    """The rules of a language by kind, in the order in which they are tried, and the `last` rules for the rest.
+
+    `alone` are tried before all of them on a text that is spoken by itself.
+    """
 
     kinds: dict[str, list[Rule]]
     last: list[Rule]
     code_block: str  # what is said in place of a block of code
+    alone: list[Rule]
 
 
 def rule(name: str, pattern: str, read: ReadMatch | str, *needs: Any, at: Any = None, flags: int = 0) -> Rule:

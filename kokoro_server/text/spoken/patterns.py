@@ -18,6 +18,14 @@ SPACE = r"[ \xa0\u2009\u202f]"
 LONE_LETTER = re.compile(r"\A\s*+(?P<letter>[A-Za-z])\s*+[.,;:!?]?+\s*+\Z")  # that is all of a text
 INNER_DOT = re.compile(r"\.[^\W_]")
 VULGAR_FRACTIONS = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞⅐⅑⅒"
+# A chemical formula in signs of its own: H₂SO₄, Fe³⁺, ²³⁵U. One without any of them is no formula.
+FORMULA_SIGNS = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻₀₁₂₃₄₅₆₇₈₉ₓ"
+FORMULA = (
+    r"(?<![\p{Latin}\p{Greek}])(?:(?<!\p{N})(?P<mass>[⁰¹²³⁴-⁹]{1,3}ᵐ?))?(?P<atoms>(?:[A-Z][a-z]?(?:[₀-₉]++(?:\.[₀-₉]++)?+|ₓ)?+|"
+    r"\((?=[A-Za-z₀-₉]{1,12}\)[₀-₉])|\[(?=[A-Za-z₀-₉()]{1,20}\][⁰¹²³⁴-⁹⁺⁻])|[)\]](?:[₀-₉]++|(?=[⁰¹²³⁴-⁹⁺⁻]))){1,16}+)"
+    r"(?P<charge>[⁰¹²³⁴-⁹]?[⁺⁻])?(?P<after>(?<=[₀-₉])[a-z])?(?![\p{Latin}\p{Greek}\p{N}])"
+)
+_FORMULA_PART = re.compile(r"[A-Za-z]+|[0-9]+|[.+−]")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _ROMAN = re.compile(r"M*(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
@@ -35,6 +43,15 @@ def follows(match: Any, pattern: Any, reach: int = 40) -> bool:
 def known_digits(text: str) -> str:
     """Digits of any script in ASCII, without those that are newer than this Python's Unicode."""
     return "".join(str(unicodedata.digit(each, "")) for each in text)
+
+
+def formula_parts(match: Any) -> list[str]:
+    """Letters, numbers and signs of a FORMULA in the order in which they are said; none if it is not one."""
+    atoms, mass, charge = match["atoms"], match["mass"], match["charge"]
+    if not (mass or charge or any(each in FORMULA_SIGNS for each in atoms)):
+        return []
+    text = unicodedata.normalize("NFKC", f"{atoms} {match['after'] or ''} {mass or ''} {charge or ''}")
+    return [part.upper() if part == "m" else part for part in _FORMULA_PART.findall(text)]
 
 
 def numeral(sign: str) -> str:

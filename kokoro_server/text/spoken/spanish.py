@@ -30,6 +30,11 @@ class _Spanish(IberianTable):
         short = "r" in ending or (ending.strip(".") in ("º", "o", "°") and noun)
         return words[:-1] if short and words.endswith(("primero", "tercero")) else words
 
+    def fraction(self, upper: int, lower: int, noun: str) -> str | None:
+        if noun == "partes" and 1 < upper < lower <= 10:
+            return f"{self.count(upper)} {self.ordinal(lower, 'ª')}s"
+        return super().fraction(upper, lower, noun)
+
     def clock(self, hour: int, minute: int, marked: bool) -> str:
         hours = self.count(hour, "horas")
         if not minute:

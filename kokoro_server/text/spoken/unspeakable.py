@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import regex
+
 from kokoro_server import languages
 from kokoro_server.languages import Language
 from kokoro_server.text.spoken.matching import Rule, rule
@@ -25,6 +27,14 @@ def _pattern(language: Language) -> str:
 
 
 RULES: dict[Language, Rule] = {language: rule(NAME, _pattern(language), " ") for language in languages.LANGUAGES}
+
+# Characters that G2P may not know: all but those of the first block.
+_RARE = regex.compile(r"(?V1)[\p{Han}--[\u2e80-\u303f\u4e00-\u9fa5]]")
+
+
+def rare(text: str, language: Language) -> list[int]:
+    """Where `text` has Chinese characters that the language's G2P may not know."""
+    return [found.start() for found in _RARE.finditer(text)] if language in _SCRIPTS and not text.isascii() else []
 
 
 def may_be_in(text: str, language: Language) -> bool:

@@ -84,3 +84,34 @@ def test_a_long_text_is_read_in_passages_that_no_rule_looks_across() -> None:
 def test_a_letter_that_is_all_of_a_text_is_read_by_its_name(text: str, language: Language, said: str) -> None:
     """Screen readers send single letters."""
     assert speak(text, language) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "said"),
+    [
+        (",", EN_US, "comma"),
+        (" . ", EN_GB, " dot "),
+        ("*", EN_US, "asterisk"),
+        ("|", EN_US, "vertical bar"),
+        ("_", EN_US, "underscore"),
+        ("&", EN_US, "ampersand"),
+        ("(", languages.FR, "parenthèse ouvrante"),
+        ("?", languages.ES, "signo de interrogación"),
+        ("@", languages.IT, "chiocciola"),
+        ("/", languages.PT_BR, "barra"),
+        ("।", languages.HI, "पूर्ण विराम"),
+        ("。", languages.JA, "句点"),
+        ("、", languages.ZH, "顿号"),
+        ("...", EN_US, "..."),
+        ("🙂", EN_US, ""),
+        ("Hello, you.", EN_US, "Hello, you."),
+    ],
+)
+def test_a_sign_that_is_all_of_a_text_is_read_by_its_name(text: str, language: Language, said: str) -> None:
+    assert speak(text, language, alone=True) == said
+
+
+@pytest.mark.parametrize("language", languages.LANGUAGES, ids=lambda language: language.code)
+def test_every_sign_of_a_keyboard_has_a_name(language: Language) -> None:
+    signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+    assert not [sign for sign in signs if not any(map(str.isalpha, speak(sign, language, alone=True)))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kokoro_server.text.spoken import cjk, markdown
 from kokoro_server.text.spoken.chinese import dates, maths, money, numbers, symbols, units
 from kokoro_server.text.spoken.chinese.words import decimal, digits
+from kokoro_server.text.spoken.lone_signs import lone_signs
 from kokoro_server.text.spoken.matching import Rule, Ruleset
 
 _KINDS: dict[str, list[Rule]] = {
@@ -24,4 +25,4 @@ _KINDS: dict[str, list[Rule]] = {
     "counts": numbers.COUNTS,
     "numbers": numbers.NUMBERS,
 }
-RULESET = Ruleset(_KINDS, symbols.LAST, "代码块。")
+RULESET = Ruleset(_KINDS, symbols.LAST, "代码块。", lone_signs("chinese"))

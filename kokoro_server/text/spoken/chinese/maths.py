@@ -21,6 +21,7 @@ from kokoro_server.text.spoken.cjk import (
     SPACE,
     D,
     exponent,
+    formula,
     number_rule,
     versus,
     vulgar,
@@ -58,6 +59,7 @@ def _power(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 MATHS = [
+    formula(decimal, {".": "点", "+": "正", "−": "负"}),
     rule(
         "power",
         r"(?<=[\p{Latin}\p{Greek}0-9０-９)）])(?P<power>[⁻]?[⁰¹²³⁴-⁹]++|\^[-−]?(?:[0-9]{1,4}|[a-z]))",

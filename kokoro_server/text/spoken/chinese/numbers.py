@@ -64,6 +64,13 @@ PHONES = [
     number_rule(
         "number by digits", rf"{LEFT}(?<={_NAMED})(?P<number>{D}{{3,}}+)(?![.．,]{D}|[个人元块万亿年月天次岁%])", _phone
     ),
+    # Numbers that everyone knows.
+    number_rule(
+        "number by digits",
+        rf"{LEFT}(?P<number>110|119|120|122|12306|12315|12345|12348|12333|10086|10010|10000|95[0-9]{{3}})"
+        rf"(?<=(?:打|拨|{_NAMED}(?:[0-9]{{3,12}}(?:或者?|和|及|、|/)){{1,3}})[0-9]{{3,5}})(?![0-9.]|[个人元块万亿年月天次岁米分%])",
+        _phone,
+    ),
     number_rule(
         "number by digits", rf"{LEFT}(?P<number>11[0-9]|12[0-9]|999|911)(?=报警|急救|火警|热线|电话|指挥中心)", _phone
     ),

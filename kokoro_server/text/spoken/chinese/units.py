@@ -36,7 +36,7 @@ _PART = rf"(?:(?:{_LETTERS})(?:[²³]|[23](?![0-9]))?|[{''.join(_UNIT_SIGNS)}])"
 _COMPOUND = rf"{_PART}(?:[/／·](?:{_PART}|[人天年月日次小时秒分]))?+"
 _UNIT = rf"(?P<unit>(?:{_COMPOUND}){NOT_LATIN}(?![0-9²³])|℃|℉|°{SPACE}?[CF]{NOT_LATIN}|[°º])"
 _DEGREES = regex.compile(rf"{NUMBER}{SPACE}?(?:[℃℉]|°{SPACE}?[CF])")
-_SIGN = regex.compile(rf"{D}{SPACE}?(?:[A-Za-zμΩ°º℃℉]|[{''.join(_UNIT_SIGNS)}])")
+_SIGN = regex.compile(rf"{D}{SPACE}?(?:[A-Za-zµμΩ°º℃℉]|[{''.join(_UNIT_SIGNS)}])")
 
 
 def _quantity(match: Any, _dialect: Dialect) -> SpokenWords:

@@ -22,6 +22,7 @@ from kokoro_server.text.spoken.english import (
     units,
     words,
 )
+from kokoro_server.text.spoken.lone_signs import lone_signs
 from kokoro_server.text.spoken.matching import Rule, Ruleset
 
 _KINDS: dict[str, list[Rule]] = {
@@ -43,4 +44,4 @@ _KINDS: dict[str, list[Rule]] = {
     "symbols": symbols.RULES,
     "numbers": numbers.RULES,
 }
-RULESET = Ruleset(_KINDS, symbols.LAST, "code block.")
+RULESET = Ruleset(_KINDS, symbols.LAST, "code block.", lone_signs("english_signs"))

@@ -10,6 +10,7 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.maths import GREEK, fraction, power
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import DIGITS
 
 _TOKEN = regex.compile(r"\\[A-Za-z]+\*?|\\.|[0-9]+(?:\.[0-9]+)?|[A-Za-z]|\S", regex.DOTALL)
 _LOOKS_LIKE_MATHS = regex.compile(
@@ -157,5 +158,15 @@ RULES = [
         r"lambda|mu|pi|sigma|omega|text|mathbf|mathrm)(?![A-Za-z])(?:[_^]?\{[^{}\n]{0,100}\}|[_^][0-9A-Za-z])*",
         lambda match, dialect: _Reader(match[0], dialect).read() or None,
         "\\",
+    ),
+    # Here, as later 4y is a time: 3x + 4y = 12.
+    rule(
+        "variable",
+        r"(?<![\p{L}\p{N}.,])(?P<number>[0-9]{1,4})(?P<name>[xyz])(?:(?=[²³]? ?[=+−] )|"
+        r"(?<=[=+−-] [0-9]+[xyz])(?=[²³.,;)]|\s|\Z))",
+        lambda match, dialect: f"{decimal(match['number'], dialect)} {letters(match['name'], dialect)}",
+        "=+",
+        "xyz",
+        DIGITS,
     ),
 ]

@@ -8,16 +8,20 @@ from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import INTEGER, LEFT, MONTH_NAMES, NUMBER, number_rule
-from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, ordinal, plural, value
+from kokoro_server.text.spoken.english.words import cardinal, decimal, in_pairs, letters, ordinal, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
+from kokoro_server.text.spoken.patterns import FORMULA, FORMULA_SIGNS, SPACE, any_of, follows, formula_parts
 
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni")
-_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₙᵢⱼₖₓₜ", "0123456789+-()nijkxt")
-_SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱ"
-_SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢⱼₖₓₜ"
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣʸᵏᵐᵗᵀ", "0123456789+-()nixykmtT")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-()aehijklmnoprstuvx")
+_SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿⁱˣʸᵏᵐᵗᵀ"
+_SUPER_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUB = "₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ"
 _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
-_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]")
+_SUBSCRIPT = re.compile(r"[0-9]+|[^\W\d_]|[+-]")
+_BASE = re.compile(r"[^\W_]|[)\]}|'′’]")
+_ENDS = tuple('.,;:!?"”»')
+_CHARGE = re.compile(r"(?P<number>[0-9]*)(?P<sign>[+-])")
 _STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
 _IS = re.compile(r"(?:\b(?:is|are|was|were|be)\s*|(?:^|[(\[,;:–—])\s*)\Z")
 _CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
@@ -35,6 +39,8 @@ _OPERATORS = vocabulary.load("english_signs").words("operators")
 def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
     """x squared, ten to the sixth, ten to the minus nine, two to the N."""
     exponent = exponent.strip("{}() ")
+    if exponent == "T":
+        return "transpose"
     if exponent in ("2", "3") and not base_is_number:
         return "squared" if exponent == "2" else "cubed"
     if exponent.isdecimal():
@@ -46,7 +52,7 @@ def power(exponent: str, dialect: Dialect, base_is_number: bool = False) -> str:
     said = [
         decimal(each, dialect)
         if each.isdecimal()
-        else letters(each, dialect)
+        else GREEK.get(each) or letters(each, dialect)
         if each.isalpha()
         else {"-": "minus", "+": "plus"}.get(each, "")
         for each in exponent
@@ -76,6 +82,8 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
 
 def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
+    if match["th"] and not match["whole"]:
+        return fraction(top, bottom, dialect) if top and bottom > 1 else None
     rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
@@ -129,10 +137,53 @@ def _vulgar(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{decimal(match['whole'], dialect)} and {said}"
 
 
+def _superscript(match: Any, dialect: Dialect) -> SpokenWords:
+    """A power or a charge (e⁻). After a mark it is the number of a note, and silent as citations are."""
+    text = match[0].translate(_SUPERSCRIPTS)
+    if charge := _CHARGE.fullmatch(text):
+        return _charge(charge, dialect)
+    before = match.string[match.start() - 1 : match.start()]
+    if text.isdecimal() and before in _ENDS:
+        return ""
+    if text.isdecimal() and (before == "Δ" or not _BASE.match(before)):
+        return decimal(text, dialect)
+    return power(text, dialect)
+
+
+def _charge(charge: Any, dialect: Dialect) -> str:
+    sign = "plus" if charge["sign"] == "+" else "minus"
+    return f"{decimal(charge['number'], dialect)} {sign}" if charge["number"] else sign
+
+
 def _subscript(match: Any, dialect: Dialect) -> SpokenWords:
-    text = match[0].translate(_SUBSCRIPTS)
-    parts = _SUBSCRIPT.findall(text)
-    return " ".join(decimal(part, dialect) if part.isdecimal() else letters(part, dialect) for part in parts)
+    said = _indices(match[0], dialect)
+    if match["log"] is None:
+        return [("sub", said)]
+    return [("sub", f"base {said} of" if match["of"] is not None else f"base {said}")]
+
+
+def _indices(text: str, dialect: Dialect) -> str:
+    signs = {"+": "plus", "-": "minus"}
+    parts = _SUBSCRIPT.findall(text.translate(_SUBSCRIPTS))
+    return " ".join(
+        decimal(part, dialect) if part.isdecimal() else signs.get(part) or letters(part, dialect) for part in parts
+    )
+
+
+def _formula(match: Any, dialect: Dialect) -> SpokenWords:
+    """Letters by their names. A mass is read as a name: ²³⁵U."""
+    marks = {".": "point", "+": "plus", "−": "minus"}
+    read = in_pairs if match["mass"] else decimal
+    parts = formula_parts(match)
+    said = (marks.get(part) or (letters if part.isalpha() else read)(part, dialect) for part in parts)
+    return " ".join(said) or None
+
+
+def _script_fraction(match: Any, dialect: Dialect) -> SpokenWords:
+    """³⁄₄, and the half of a half-life: T₁/₂."""
+    top, bottom = match["top"].translate(_SUPERSCRIPTS), match["bottom"]
+    top, bottom = int(top.translate(_SUBSCRIPTS)), int(bottom.translate(_SUBSCRIPTS))
+    return fraction(top, bottom, dialect) if 0 < top < 100 and 1 < bottom < 1000 else None
 
 
 def _scientific(match: Any, dialect: Dialect) -> SpokenWords:
@@ -172,7 +223,8 @@ RULES = [
         "fraction",
         rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
         rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
-        rf"(?P<bottom>[0-9]{{1,4}})(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
+        rf"(?P<bottom>[0-9]{{1,4}})(?:(?P<th>(?:st|nd|rd|th)s?)(?!\p{{L}}))?"
+        rf"(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",
         _fraction,
         "/⁄",
     ),
@@ -183,18 +235,68 @@ RULES = [
         "/",
     ),
     rule(
-        "power",
-        rf"[{_SUPER}]++(?<=[\p{{L}}\p{{N}})\]{_SUPER}])(?P<power>(?<=(?P<p>[{_SUPER}]+)))",
-        lambda match, dialect: power(match[0].translate(_SUPERSCRIPTS), dialect),
-        _SUPER,
+        "fraction",
+        rf"(?P<top>[{_SUPER_DIGITS}]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})|"
+        rf"(?P<top>[₀-₉]{{1,3}})[/⁄](?P<bottom>[₀-₉]{{1,3}})",
+        _script_fraction,
+        "/⁄",
+        _SUPER + _SUB,
     ),
+    rule(
+        "ordinal",
+        r"(?<![\p{L}\p{N}.,])(?P<number>[0-9]{1,4})(?:ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?!\p{L})",
+        lambda match, dialect: ordinal(int(match["number"]), dialect),
+        "ˢⁿʳᵗ",
+    ),
+    rule(
+        "formula",
+        FORMULA,
+        _formula,
+        FORMULA_SIGNS,
+    ),
+    rule("dot", r"(?<=[₀-₉])·(?=[0-9]*\p{Lu})", "dot", "·"),
+    rule("power", rf"[{_SUPER}]++", _superscript, _SUPER),
     rule(
         "power",
         r"(?<=[\p{L}\p{N})\]])\^(?P<power>[-−]?[0-9]+|[-−]?\p{L}(?!\p{L})|\{[^{}\s]{1,12}\}|\([^()\s]{1,12}\))",
         lambda match, dialect: power(match["power"], dialect),
         "^",
     ),
-    rule("subscript", rf"[{_SUB}]++", _subscript, _SUB),
+    rule(
+        "subscript",
+        rf"(?P<log>(?<=\b(?:log|Log)))?(?P<sub>[{_SUB}]++)(?P<of>(?= ?[\p{{L}}\p{{N}}(]))?",
+        _subscript,
+        _SUB,
+    ),
+    rule(
+        "derivative",
+        r"(?<![\p{L}\p{N}])(?P<top>d\p{Ll}?)(?P<over>/)(?P<bottom>d[xyztrs])(?![\p{L}\p{N}])",
+        lambda match, dialect: [
+            ("top", letters(match["top"], dialect)),
+            ("over", "over"),
+            ("bottom", letters(match["bottom"], dialect)),
+        ],
+        "/",
+    ),
+    rule("derivative", r"(?<=[\p{L}\p{N}∂²³])/(?=∂)", "over", "∂"),
+    rule("over", r"(?<=(?<!\p{L})\p{Greek}[₀-₉²³]?)/(?=\p{Greek}(?!\p{Greek})|[0-9])", "over", "/", "".join(GREEK)),
+    rule("range", rf"(?<=[0-9][{_SUPER_DIGITS}])[-–](?=[0-9])", "to", "-–", _SUPER_DIGITS),
+    rule("dot", r"(?<=∇)[·⋅]", "dot", "∇"),
+    rule(
+        "function",
+        r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|[xy](?!\p{L}))|[0-9])",
+        lambda match, _dialect: {"sin": "sine", "cos": "cosine", "tan": "tangent"}[match["name"]],
+        "(²³θφαβωπxy0123456789",
+    ),
+    rule("differential", r"(?<=[\p{L}\p{N})²³] )d[xyztrθ](?![\p{L}\p{N}])", lambda m, d: letters(m[0], d), "∫"),
+    # Not between spaces and numbers: there it parts what a page lists, `Nov 5 · 12 replies`.
+    rule(
+        "times",
+        r"(?<=[0-9)])[·⋅∙](?=[0-9(\p{L}])|(?<=(?<![\p{L}\p{N}])[\p{L})] ?)[·⋅∙](?= ?[\p{L}(](?!\p{L}))|"
+        r"(?<=[0-9)²³] )[·⋅∙](?= \p{L}(?!\p{L}))|(?<=[0-9)] )[·⋅∙](?= [0-9(][^=·\n]{0,20}=)",
+        "times",
+        "·⋅∙",
+    ),
     rule(
         "minus",
         rf"(?<=(?:[0-9)=(\[]|\b\p{{L}}){SPACE}?)(?P<sign>[-−–])(?={SPACE}?[0-9.(]+{SPACE}?[=≈<>])",
@@ -215,6 +317,7 @@ RULES = [
         "minus",
         "-",
     ),
+    rule("minus", r"(?<=[0-9][xyz][²³]? )[-–](?= [0-9(])", "minus", "-–"),
     rule("minus", r"(?<![\p{L}\p{N})\]%])[-−–](?=[$£€¥₹]?\.?[0-9])", "minus", "-−–"),
     rule("plus", r"(?<![\p{L}\p{N}+])\+(?=[$£€¥₹]?\.?[0-9])", "plus", "+"),
     rule(
@@ -263,6 +366,21 @@ RULES = [
         r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})|µ",
         lambda match, _dialect: GREEK.get(match[0]),
         "".join(GREEK),
+    ),
+    rule(
+        "variable",
+        r"(?<![\p{L}\p{N}'’])a(?=[²³₀-₉ₙᵢⱼ^]| ?[≤≥≠≈≡∈⊂⊆∪∩·⋅×→∝]| [=<>] )|"
+        r"(?<=[≤≥≠≈∈∪∩·⋅×√→∝=] ?|[ \p{N}]\+ )a(?=\s*+\Z|[.,;)²³]|"
+        r" [=+≤≥≠≈·×∪∩])(?!\.\p{L})",
+        lambda match, dialect: letters(match[0], dialect),
+        "=+^²³≤≥<>≠≈≡∈×⊂⊆∪∩·⋅→∝√₀₁₂₃₄₅₆₇₈₉ₙᵢⱼ",
+    ),
+    # A product: mx, mc².
+    rule(
+        "variable",
+        r"(?<=[=+≤≥<>≈−-] )(?P<pair>[b-df-hj-np-tv-z]{2}|(?<=F = )ma)(?=[²³]| [=+−-] |[.,;)]?\s*+\Z)",
+        lambda match, dialect: [("pair", letters(match["pair"], dialect))],
+        "=+≤≥<>≈",
     ),
     rule(
         "variable",

@@ -80,7 +80,7 @@ RULES = [
     rule("number", r"(?<=\p{Lu}\p{L}+ )101(?=[.,;:!?)]|\s*\Z|\s(?:class|course)\b)(?!\.[0-9])", "one oh one", "1"),
     number_rule(
         "year",
-        rf"{LEFT}(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"
+        rf"{LEFT}(?<!(?<!\p{{L}})\.)(?P<year>(?:1[1-9]|20)[0-9]{{2}}|10[1-9][0-9]|9[0-9]{{2}}(?<=\b[Ii]n 9[0-9]{{2}}))"
         rf"(?P<own>['’]s)?(?![\p{{L}}\p{{N}}%])(?![.,:][0-9])(?!\s(?:{_EVERYDAY_PLURALS})\b)(?![- ](?:foot|mile|"
         rf"meter|metre|year|pound|word|page|point)\b)",
         _year,

@@ -88,13 +88,27 @@ RULES = [
     ),
     roman_rule(
         "Roman numeral",
+        r"(?<=\p{Lu}\p{L}+\s\p{Lu}[\p{L}'’-]+,?\s)(?P<numeral>II|III|IV|V)(?=,\sEsq\b)",
+        _ruler,
+    ),
+    roman_rule(
+        "Roman numeral",
         rf"(?<=\b(?:{_COUNTED})\s)(?P<numeral>(?![LCDM]\b){_NUMERAL}){_TO}{_AFTER}(?<!\bI(?=\s(?:{_ONLY_I})\b|"
         rf"['’](?:m|ll|d|ve)\b))",
         _counted,
     ),
+    # A list: volumes I, II and III.
     roman_rule(
         "Roman numeral",
-        rf"(?<=\b(?:{_COUNTED.lower()})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}){_TO}{_AFTER}",
+        rf"(?<=\b(?i:{_COUNTED})\s(?:[IVX]+,\s){{0,6}}(?:[IVX]+,?\s(?:and|or|&)\s)?)(?P<numeral>[IVX]+)"
+        rf"(?P<dash>(?!))?(?P<second>(?!))?"
+        rf"(?:(?=,\s(?:[IVX]{{2}}|[VX]\b|(?:and|or)\s[IVX]+\b))|(?<=,\s[IVX]+){_AFTER}(?=\s(?:and|or|&)\s[IVX])|"
+        rf"(?<=,\s(?:[IVX]+,?\s)?(?:and|or|&)\s[IVX]+){_AFTER})",
+        _counted,
+    ),
+    roman_rule(
+        "Roman numeral",
+        rf"(?<=\b(?:{_COUNTED.lower()})\s)(?P<numeral>(?![ILCDMVX]\b){_NUMERAL}|[IVX](?=\s?[-–—]\s?[IVX]+\b)){_TO}{_AFTER}",
         _counted,
     ),
     roman_rule(
@@ -114,9 +128,10 @@ RULES = [
     ),
     rule(
         "Roman numeral",
-        rf"(?<=\(|\bpp?\. |^|\b(?i:{_COUNTED})\s)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv)"
-        rf"(?=\)|[-–,.;: ]|\Z)(?<=[(. \n]\p{{L}}+)",
-        lambda match, dialect: [("numeral", _say(parse(match["numeral"]) or 0, dialect))],
+        rf"(?V1)(?<=\(|\bpp?\. |^|\b(?i:{_COUNTED})\s)(?P<numeral>ii|iii|iv|vi|vii|viii|ix|xi|xii|xiii|xiv|xv|"
+        rf"[ivx](?=[-–][ivx]{{2}}))"
+        rf"(?:(?P<dash>[-–])(?P<second>[ivx]{{2,6}}))?(?=\)|[-–](?!\p{{L}})|[,.;: ]|\Z)(?<=[(. \n][\p{{L}}–-]+)",
+        _counted,
         _SMALL,
     ),
 ]

@@ -58,7 +58,7 @@ DATES = [
     number_rule("date", DATE, _date),
     number_rule(
         "date",
-        rf"{LEFT}(?P<month>{MONTH})[/／](?P<day>{DAY})(?=\s?[(（][月火水木金土日祝][)）・,、])",
+        rf"{LEFT}(?P<month>{MONTH})[/／](?P<day>{DAY})(?=\s?[(（][月火水木金土日祝][)）・,、]|の?\s?(?:午前|午後|{D}{{1,2}}(?:[:：]{D}{{2}}|時)))",
         _month_and_day,
         "/／",
     ),

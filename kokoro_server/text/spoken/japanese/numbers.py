@@ -183,6 +183,15 @@ RANGES = [
         ":：-–－",
     ),
     number_rule("ratio", rf"{LEFT}{NUMBER}(?:{SPACE}?{COLON}{SPACE}?{NUMBER}){{1,4}}+(?!{D})", _versus, ":：∶"),
+    # A house: 千代田区1-2-3.
+    rule(
+        "address",
+        rf"(?<=[都道府県市区町村郡目台][\p{{Han}}\p{{Hiragana}}\p{{Katakana}}]{{0,8}}{D}{{1,4}}(?:{DASH}{D}{{1,4}})?){DASH}(?={D}{{1,4}}(?!{D}|[年月日時分人個円%]))"
+        rf"(?<=(?:[都道府県市区町村].{{0,14}}){DASH})",
+        "の",
+        DASHES,
+        "都道府県市区町村",
+    ),
     rule(
         "range",
         rf"(?<=[0-9０-９%％‰°℃℉㎡]|[0-9０-９]{SPACE}?[a-zA-Zμ]{{1,4}}[²³]?|"

@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import cjk, vocabulary
-from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D, exponent
+from kokoro_server.text.spoken.cjk import MINUS, MINUSES, SPACE, D, exponent, formula
 from kokoro_server.text.spoken.japanese.money import SIGNS as MONEY
 from kokoro_server.text.spoken.japanese.words import cardinal, decimal, digits
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
@@ -27,6 +27,7 @@ def _power(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 MATHS = [
+    formula(decimal, {".": "てん", "+": "プラス", "−": "マイナス"}),
     rule(
         "power",
         r"(?<=[\p{Latin}\p{Greek}0-9０-９)）])(?P<power>[⁻]?[⁰¹²³⁴-⁹]{1,4}+|\^[-−]?[0-9]{1,4})",
@@ -48,6 +49,7 @@ MATHS = [
     rule("maths", f"[{''.join(_SUM)}]", lambda match, _dialect: _SUM[match[0]], "".join(_SUM)),
 ]
 RULES = [
+    rule("page", r"(?<![A-Za-z])pp?\.\s?(?=[0-9０-９])", "ページ", "p"),
     *cjk.PICTURES,
     rule(
         "circled number",

@@ -22,7 +22,7 @@ _UNIT = (
     rf"(?P<unit>{_PART}(?:[/／](?:{_PART}|[人日年月回時秒分]))?+{NOT_LATIN}(?![0-9²³])|"
     rf"[%％‰℃℉]|°{SPACE}?[CF]{NOT_LATIN}|[°º])"
 )
-_SIGN = regex.compile(rf"{D}[十百千万億兆]*{SPACE}?(?:[A-Za-zμΩℓ°º℃℉%％‰]|[{''.join(_UNIT_SIGNS)}])")
+_SIGN = regex.compile(rf"{D}[十百千万億兆]*{SPACE}?(?:[A-Za-zµμΩℓ°º℃℉%％‰]|[{''.join(_UNIT_SIGNS)}])")
 
 
 def unit(text: str) -> Counter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kokoro_server.text.spoken import markdown
+from kokoro_server.text.spoken.lone_signs import lone_signs
 from kokoro_server.text.spoken.matching import Ruleset
 from kokoro_server.text.spoken.shared import (
     abbreviations,
@@ -39,4 +40,4 @@ def ruleset(table: LanguageTable) -> Ruleset:
         "symbols": symbols.rules(table),
         "numbers": numbers.rules(table),
     }
-    return Ruleset(kinds, symbols.last(table), table.words.phrases.code_block)
+    return Ruleset(kinds, symbols.last(table), table.words.phrases.code_block, lone_signs(table.name))

@@ -82,7 +82,7 @@ def rules(table: LanguageTable) -> list[Rule]:
         ),
         number_rule(
             "date",
-            rf"(?<=(?<!\p{{L}})(?i:{words.patterns.before_dates}){SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
+            rf"(?<=(?<!\p{{L}})(?i:{words.patterns.before_dates}),?{SPACE})(?P<day>{D}{{1,2}})/(?P<month>{D}{{1,2}})(?P<year>(?!))?"
             rf"(?![\p{{L}}\p{{M}}\p{{N}}/%]|[.,:-]{D}|{SPACE}(?:de|del|d[aeo]s?|dei|delle|des|du){SPACE})",
             numeric,
             "/",

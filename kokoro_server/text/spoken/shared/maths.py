@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import SPACE, any_of
+from kokoro_server.text.spoken.patterns import FORMULA, FORMULA_SIGNS, SPACE, any_of, formula_parts
 from kokoro_server.text.spoken.shared.patterns import DIGITS, LEFT, WORD_END, D, noun_after, number_rule
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -19,8 +19,13 @@ def rules(table: LanguageTable) -> list[Rule]:
     minus, plus = table.words.signs["-"], table.words.signs["+"]
     unit = any_of(table.words.units)
 
+    def counted(match: Any) -> str:
+        """The name of the unit after a fraction, or the noun."""
+        measure = measures.match(match.string, match.end())
+        return table.words.units[measure["unit"]].one if measure else noun_after(table, match)
+
     def fraction(match: Any, _dialect: Dialect) -> SpokenWords:
-        upper, lower, noun = int(match["upper"]), int(match["lower"]), noun_after(table, match)
+        upper, lower, noun = int(match["upper"]), int(match["lower"]), counted(match)
         if match["whole"]:
             return table.mixed(int(match["whole"]), upper, lower, noun)
         if (upper, lower) == (24, 7):
@@ -30,7 +35,7 @@ def rules(table: LanguageTable) -> list[Rule]:
 
     def vulgar(match: Any, _dialect: Dialect) -> SpokenWords:
         upper, lower = map(int, unicodedata.normalize("NFKC", match["sign"]).split("⁄"))
-        noun = noun_after(table, match)
+        noun = counted(match)
         if match["whole"]:
             return table.mixed(int(match["whole"]), upper, lower, noun)
         return table.fraction(upper, lower, noun)
@@ -42,11 +47,25 @@ def rules(table: LanguageTable) -> list[Rule]:
             f"{table.words.signs['^']} {minus} {words}" if exponent[0] == "−" else f"{table.words.signs['^']} {words}"
         )
 
+    def formula(match: Any, _dialect: Dialect) -> SpokenWords:
+        marks = {".": table.words.phrases.point, "+": plus, "−": minus}
+        parts = formula_parts(match)
+        said = (
+            marks.get(part) or (table.spell(part.upper()) if part.isalpha() else table.integer(part)) for part in parts
+        )
+        return " ".join(said) or None
+
+    def charge(match: Any, _dialect: Dialect) -> SpokenWords:
+        return plus if match[0] == "⁺" else minus
+
     def dimensions(match: Any, _dialect: Dialect) -> SpokenWords:
         return [("by", table.words.phrases.by if measured.match(match.string, match.end()) else table.words.signs["×"])]
 
+    measures = regex.compile(rf"{SPACE}?(?P<unit>{unit}){WORD_END}")
     measured = regex.compile(rf"{SPACE}?{D}[{DIGITS}.,]*{SPACE}?(?:[x×X]|(?:{unit}){WORD_END})")
     found = [
+        rule("formula", FORMULA, formula, FORMULA_SIGNS),
+        rule("charge", r"(?<=[\p{L}\p{N}])[⁺⁻](?![⁰¹²³⁴-⁹])", charge, "⁺⁻"),
         rule("fraction", rf"(?:{LEFT}(?P<whole>{D}{{1,3}}){SPACE}?)?(?P<sign>[{_VULGAR}])", vulgar, _VULGAR),
         number_rule(
             "fraction",

@@ -20,6 +20,12 @@ def rules(table: LanguageTable) -> list[Rule]:
         rule("number sign", rf"(?<![\p{{L}}\p{{N}}&])\#(?={SPACE}?{D})", signs["№"], "#"),
         rule("section sign", rf"§§?(?={SPACE}?)", signs["§"], "§"),
         rule("about", rf"(?<![\p{{L}}\p{{N}}/])[~∼≈](?={SPACE}?[$£€]?{D})", signs["≈"], "~∼≈"),
+        rule(
+            "Greek letter",
+            r"(?<!\p{Greek})\p{Greek}(?!\p{Greek})",
+            lambda match, _dialect: table.words.greek.get(match[0].lower()),
+            re.compile(r"[Α-ω]"),
+        ),
         rule("price", rf"(?<={D})/-(?!{D})", "", "/"),  # as prices end in India
         rule("hyphen", rf"(?<=[0-9०-९%°])[-‐‑](?=\p{{L}})|(?<=[\p{{L}}\p{{M}}])[-‐‑](?={D})", " ", "-‐‑", DIGITS),
         rule("slash", r"(?<=[\p{L}\p{M}])/(?=[\p{L}])", " ", "/"),

@@ -59,6 +59,7 @@ class Words:
     slashed: Mapping[str, str]
     letters: Mapping[str, str]  # names of letters that are words by themselves
     signs: Mapping[str, str]
+    greek: Mapping[str, str]
     address_marks: Mapping[str, str]
     months: list[str]
     short_months: Mapping[str, int]
@@ -93,6 +94,7 @@ class Words:
             slashed=file.words("slashed"),
             letters=file.words("letters"),
             signs=file.words("signs"),
+            greek=file.words("greek"),
             address_marks=file.words("address_marks"),
             months=months,
             short_months=spellings({key: months.index(name) + 1 for key, name in file.words("short_months").items()}),

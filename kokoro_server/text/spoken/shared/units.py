@@ -94,14 +94,6 @@ def rules(table: LanguageTable) -> list[Rule]:
             rf"{LEFT}{amount_pattern(table)}{SPACE}?-?(?P<unit>{compound}){WORD_END}(?!['’][\p{{L}}])(?P<dot>{OWN_DOT}(?!{D}))?(?!\.\p{{L}})",
             quantity,
         ),
-        # Without a number: `miles de km`.
-        rule(
-            "unit",
-            rf"(?<![\p{{L}}\p{{M}}\p{{N}}./@_-])(?P<unit>(?:km/h|km²|m²|m³|km|kg|cm|mm|ml|kWh|GB|MB|TB))"
-            rf"(?![\p{{L}}\p{{M}}\p{{N}}²³/_-])(?!\.\p{{L}}|{SPACE}{D})",
-            lambda match, _dialect: name(match["unit"]).many,
-            _BARE,
-        ),
         number_rule("unit", rf"{LEFT}(?P<whole>{D}{{1,3}})m(?P<rest>{D}{{2}}){WORD_END}", split, "m"),
         rule(
             "unit",
@@ -110,9 +102,17 @@ def rules(table: LanguageTable) -> list[Rule]:
             "½⅓⅔¼¾⅛⅜⅝⅞/",
             DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
         ),
+        # Without a number: `miles de km`.
+        rule(
+            "unit",
+            rf"(?<![\p{{L}}\p{{M}}\p{{N}}./@_-])(?P<unit>(?:km/h|km²|m²|m³|km|kg|cm|mm|ml|kWh|GB|MB|TB))"
+            rf"(?![\p{{L}}\p{{M}}\p{{N}}²³/_-])(?!\.\p{{L}}|{SPACE}{D})",
+            lambda match, _dialect: name(match["unit"]).many,
+            _BARE,
+        ),
         rule(
             "per",
-            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
+            rf"(?<=[€$£₹¥%\p{{L}}0-9]{SPACE}?)(?P<all>/{SPACE}?(?!(?<={D}/)[A-Z]{WORD_END})(?P<unit>{any_of(table.words.rates)}|{compound})){WORD_END}"
             rf"(?<=(?:[0-9€$£₹¥%]|{any_of(table.words.currencies)}){SPACE}?/{SPACE}?[^/]*)(?!/)",
             per,
             "/",
