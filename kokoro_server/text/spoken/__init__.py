@@ -57,7 +57,8 @@ def claims(
     `code`, in blocks, and `code_spans` are spoken, skipped or announced. Without any `kinds`, text is left unchanged.
     """
     rules = _rules(language, frozenset(kinds), code, code_spans)
-    return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
+    dialect = Dialect(british=language == languages.EN_GB)
+    return find_claims(rules, text, dialect, untouchable, load(language).recase if kinds else str)
 
 
 @cache

@@ -7,6 +7,7 @@ from kokoro_server.text.spoken.english import (
     abbreviations,
     addresses,
     capitals,
+    chat,
     counts,
     dates,
     identifiers,
@@ -29,6 +30,7 @@ _KINDS: dict[str, list[Rule]] = {
     "markdown": markdown.rules(words.decimal, symbols.SIGNS),
     "addresses": addresses.RULES,
     "phones": phones.RULES,
+    "chat": chat.RULES,
     "times": times.RULES,
     "dates": dates.RULES,
     "money": money.RULES,
@@ -43,4 +45,4 @@ _KINDS: dict[str, list[Rule]] = {
     "symbols": symbols.RULES,
     "numbers": numbers.RULES,
 }
-RULESET = Ruleset(_KINDS, symbols.LAST, "code block.")
+RULESET = Ruleset(_KINDS, symbols.LAST, "code block.", capitals.recase)
