@@ -33,11 +33,21 @@ _SIGNS = (
 _SIGNS |= frozenset(
     "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno i".split()
 )
-# Letters that are named as letters.
-_LETTER_BEFORE = re.compile(
-    r"(?i)(?:\b(?:letters?|key|press|hit|type|vitamin|plan|grade|option|variable|point|size|column|row|section|hepatitis|"
-    r"group|team|programming|language|in|the|an?|by|and|or|of|class|type|drive|appendix|exhibit)|[0-9,=+*/&.'’-])\s?\Z"
-)
+# The words beside a letter that is a word. `\0` is in its place.
+_BESIDE = {
+    letter: re.compile(pattern, re.IGNORECASE)
+    for letter, pattern in {
+        "b": r"\b(?:ll|to|2|will|can|must|wanna|gonna|gotta|would|could|should|not|might|dont|cant|wont|u|just) \0|"
+        r"\0 (?:there|here|back|careful|safe|nice|good|right|late|home|ok|happy)\b",
+        "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
+        "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
+        "n": r"[a-z] \0 [a-z]",
+        "r": r"\0 (?:u|we|you|they|the|these|those|not|gonna|so|my|ur|there)\b|"
+        r"\b(?:u|we|they|you|how|where|who|what|when|why|y|ppl|guys|these|those|i|kids) \0",
+        "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no)\b",
+        "y": r"\0 (?:r|are|do|did|not|is|u|would|dont|didnt)\b",
+    }.items()
+}
 # Where a letter stands for a word even if nothing else shows that it is chat.
 _PAIRS = (
     r"(?:r|R) u(?= )|u r(?= )|(?:c|C) (?:u|ya)(?! ?[a-z]\b)|(?:(?<=\b(?:[Ss]ee|[Ll]ove|[Mm]iss|[Tt]hank|[Cc]all|"
@@ -73,14 +83,13 @@ def _is_chat(match: Any) -> bool:
     left, right = before[0] if before else "", after[0] if after else ""
     if _CODE.search(left) or _CODE.search(right):
         return False
-    letter = end - start == 1
-    if letter and _LETTER_BEFORE.search(left) and match[0] not in "u":
+    if match[0] in _BESIDE and not _BESIDE[match[0]].search(f"{left}\0{right}"):
         return False
     words = _WORD.findall(f"{left} {right}")
     if not _SIGNS.isdisjoint(words) or any(word.lower() in _SIGNS for word in words[:1]):
         return True
     typed = not _AMONG.isdisjoint(word for word in words if word not in _LETTERS)
-    return typed or (len(words) > 1 and not _CAPITAL.search(f"{left}{match[0]}{right}"))
+    return typed or (bool(words) and not _CAPITAL.search(f"{left}{match[0]}{right}"))
 
 
 def _number(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -106,7 +115,7 @@ RULES = [
     ),
     rule(
         "chat",
-        rf"(?<=\p{{L}} )(?:2(?= (?:{_TO})\b)|4(?= (?:{_FOR})\b))(?! \p{{L}}+s\b)",
+        rf"(?<=\p{{L}}8? )(?:2(?= (?:{_TO})\b)|4(?= (?:{_FOR})\b))(?! \p{{L}}+s\b)",
         _number,
         "24",
         AnyWord([*_SIGNS, *_AMONG], digits=True),
