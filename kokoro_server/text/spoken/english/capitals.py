@@ -44,6 +44,7 @@ _COUNTED = [word for word in _GRAMMAR.sections["patterns"]["counted"] if word.is
 _DATES = frozenset([*MONTH_NAMES, *_WEEKDAYS.values()]) - {"May", "March"}
 # Months and weekdays that are also words: what is beside them decides.
 _AMBIGUOUS = frozenset("MAR MARCH MAY SAT SUN WED".split())
+_RATES = vocabulary.load("english_units").words("rates")
 _ERAS = frozenset("AD AM BC BCE CE PM".split())
 # Five capitals and more are a word, known or not, unless nobody could say it.
 _INITIALS = frozenset(_FILE.list("initials"))
@@ -105,6 +106,8 @@ def _names(text: str) -> Iterator[tuple[int, str]]:
                     yield start, text[start:end].capitalize()
                 for start, end in match.spans("code"):
                     yield start, text[start:end].upper()
+                for start, end in match.spans("small"):
+                    yield start, text[start:end].lower()
 
 
 def _cased(text: str, start: int, end: int) -> Iterator[_Cased]:
@@ -120,7 +123,7 @@ def _cased(text: str, start: int, end: int) -> Iterator[_Cased]:
         before, after = _beside(text, words, index)
         prose, said = _prose(text, word, before, after, question=question) if shouted else (word[0], _small(word[0]))
         if prose != word[0] or said != word[0]:
-            plain = prose if prose in _DATES or prose[0] == "I" or prose == word[0] else prose.lower()
+            plain = prose if prose in _DATES or prose == word[0] or prose[:2] in ("I'", "I’") else prose.lower()
             yield _Cased(word.start(), word[0], prose, said or plain)
 
 
@@ -170,6 +173,8 @@ def _prose(text: str, match: Any, before: str, after: str, *, question: bool) ->
             return word, ""
         if small in UNITS:
             return small, ""
+    if small in _RATES and text[match.start() - 1 : match.start()] == "/":
+        return small, ""
     if small in _TYPED and word not in _ACRONYMS:
         return small, ""
     stem = re.split("['’]", word, maxsplit=1)[0]
@@ -249,7 +254,7 @@ def _both(words: Iterable[str]) -> list[str]:
     return [case for word in words for case in (word.lower(), word.upper())]
 
 
-# By words that may be meant as a name: the group `name` gets a capital, `code` gets capitals only.
+# By words that may be meant as a name: the group `name` gets a capital, `code` capitals, `small` none.
 _NAME_PATTERNS: list[tuple[Iterable[str], str]] = [
     (_both((*_MONTHS, *_SHORT_MONTHS, *_DAYS)), rf"{_LEFT}(?P<name>\p{{L}}+){_RIGHT}"),
     # may 5, the 5th of march: not you may 5 times, march 5 miles.
@@ -289,11 +294,12 @@ _NAME_PATTERNS: list[tuple[Iterable[str], str]] = [
         rf"(?<=(?<!\p{{L}})(?P<name>\p{{Ll}}{{3,16}}), )(?P<code>\p{{L}}+)(?=[.;:)!?]|{_LAST}|\s[0-9]{{5}}\b)",
     ),
     (_BEFORE_NUMBERS, rf"{_LEFT}(?P<name>\p{{L}}+)(?=\.\s?(?:[0-9]|[IVXLC]+\b))"),
+    (["S", "ERS"], r"(?<=\b(?:1[0-9]|20)[0-9]0)(?P<small>S)\b|(?<=\b[0-9]{2})(?P<small>ERS)\b"),
     (map(str.upper, _COUNTED), rf"{_LEFT}(?P<name>\p{{L}}+)(?=\s[IVXLC]+\b)"),
 ]
 _CUES: dict[str, list[Any]] = {}
 for _words, _pattern in _NAME_PATTERNS:
-    _compiled = regex.compile(rf"{_pattern}(?P<name>(?!))?(?P<code>(?!))?")
+    _compiled = regex.compile(rf"{_pattern}(?P<name>(?!))?(?P<code>(?!))?(?P<small>(?!))?")
     for _word in _words:
         _CUES.setdefault(_word, []).append(_compiled)
 _ANY_CUE = AnyWord(_CUES)

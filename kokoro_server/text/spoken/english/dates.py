@@ -181,11 +181,11 @@ RULES = [
         _weekday,
         _WEEKDAY_LIKE,
     ),
-    # These are nothing else, and the short ones are days after a word such as next.
+    # These are nothing else. The other short ones are days after a word such as next, but Sun may be the firm.
     rule(
         "weekday",
-        rf"\b(?P<weekday>Tues|Weds|Thurs|Thur|Fri|(?<=\b(?i:on|by|until|till|til|this|next|last|every|before|after)\s)"
-        rf"(?:{_WEEKDAY}))(?![\p{{L}}\p{{N}}'’-]|\.\p{{L}}|\s\p{{Lu}})",
+        rf"\b(?P<weekday>Tues|Weds|Thurs|Thur|Fri|(?<=\b(?i:this|next|last|every)\s)(?:{_WEEKDAY})|"
+        rf"(?<=\b(?i:on|by|until|till|til|before|after)\s)(?:Mon|Tue|Wed|Thu|Sat))(?![\p{{L}}\p{{N}}'’-]|\.\p{{L}}|\s\p{{Lu}})",
         _weekday,
         _WEEKDAY_LIKE,
     ),
