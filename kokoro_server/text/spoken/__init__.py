@@ -59,7 +59,8 @@ def claims(
     named. Without any `kinds`, text is left unchanged.
     """
     rules = _rules(language, frozenset(kinds), code, code_spans, alone)
-    return find_claims(rules, text, Dialect(british=language == languages.EN_GB), untouchable)
+    dialect = Dialect(british=language == languages.EN_GB)
+    return find_claims(rules, text, dialect, untouchable, load(language).recase if kinds else str)
 
 
 @cache

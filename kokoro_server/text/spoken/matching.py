@@ -40,6 +40,9 @@ class Rule:
 
     Two things make it cheap on ordinary text: a text that lacks one of `needs` is not searched (a set stands
     for any of its characters, a pattern for any match), and with `at` the rule is tried only where `at` matches.
+
+    A rule sees the text with ordinary capitals. One that is `as_written` sees the text as it is, and each claim of its
+    matches stands for itself.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Rule:
     read: ReadMatch
     needs: tuple[frozenset[str] | Any, ...]
     at: Any = None
+    as_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +64,23 @@ class Ruleset:
     last: list[Rule]
     code_block: str  # what is said in place of a block of code
     alone: list[Rule]
+    recase: Callable[[str], str] = str  # returns a text with ordinary capitals, as long as the original
 
 
-def rule(name: str, pattern: str, read: ReadMatch | str, *needs: Any, at: Any = None, flags: int = 0) -> Rule:
+def rule(
+    name: str,
+    pattern: str,
+    read: ReadMatch | str,
+    *needs: Any,
+    at: Any = None,
+    flags: int = 0,
+    as_written: bool = False,
+) -> Rule:
     """`read` is a function, or the words themselves. A string of `needs` is a set of characters."""
     words = read
     function: ReadMatch = (lambda _match, _dialect: words) if isinstance(words, str) else words
     sets = tuple(frozenset(need) if isinstance(need, str) else need for need in needs)
-    return Rule(name, regex.compile(pattern, flags), function, sets, at)
+    return Rule(name, regex.compile(pattern, flags), function, sets, at, as_written)
 
 
 def rules_at(at: Any, *always: Any) -> Callable[..., Rule]:
@@ -102,17 +115,25 @@ class Rules:
         return [each for needed, each in self._rules if needed & met == needed]
 
 
-def find_claims(rules: Rules, text: str, dialect: Dialect, untouchable: Iterable[tuple[int, int]] = ()) -> list[Claim]:
+def find_claims(
+    rules: Rules,
+    text: str,
+    dialect: Dialect,
+    untouchable: Iterable[tuple[int, int]] = (),
+    recase: Callable[[str], str] = str,
+) -> list[Claim]:
     """The claims of `rules` on `text`, in order. They neither overlap nor touch the `untouchable` ranges."""
     taken = bytearray(len(text))
     for start, end in untouchable:
         taken[start:end] = b"\1" * (end - start)
     starts, found = dict[Any, list[int]](), list[Claim]()
-    for each in rules.candidates(text):
-        for match in _matches(each, text, starts):
+    recased = recase(text)
+    for each in rules.candidates(text if recased == text else f"{text}\n{recased}"):
+        for match in _matches(each, text if each.as_written else recased, starts):
             claims = _claims(each, match, dialect)
-            if any(taken.find(1, claim.start, claim.end) >= 0 for claim in claims):
-                continue
+            free = [claim for claim in claims if taken.find(1, claim.start, claim.end) < 0]
+            if len(free) < len(claims):
+                claims = free if each.as_written else []
             for claim in claims:
                 taken[claim.start : claim.end] = b"\1" * (claim.end - claim.start)
             found += claims

@@ -23,6 +23,7 @@ _CURRENCY: dict[str, type] = {"one": str, "many": str, "cent": str, "cents": str
 _OPTIONS: dict[str, dict[str, type]] = {
     "abbreviations": {"say": str, "bare": bool, "inside": bool},
     "before_numbers": {"say": str, "bare": bool, "letters": bool},
+    "chat": {"say": str, "among": bool, "caps": bool},
     "coins": _CURRENCY,
     "counters": {"say": str, "row": str, "three": str, "ones": dict, "whole": dict},
     "currencies": {**_CURRENCY, "after": bool},
@@ -43,10 +44,11 @@ _PLAIN = frozenset(
 _SILENT = frozenset("latex_commands phrases signs".split())  # sections in which an entry may be empty
 _ARRAYS = {
     "lists": frozenset(
-        "address_words after_per after_slash elements everyday_plurals file_extensions first_person first_person_rest "
-        "initials latex_text loanwords misread_counters months not_after_money not_after_units not_numerals not_rulers "
-        "not_streets numbered_events only_i pronouns royal_titles rulers short_words small_words spelled time_zones "
-        "top_level_domains".split()
+        "address_words after_it after_per after_slash after_us after_who before_us elements everyday_plurals "
+        "file_extensions first_person first_person_rest headline_acronyms initials latex_text loanwords "
+        "misread_counters months not_after_money not_after_units not_numerals not_rulers not_streets numbered_events "
+        "only_i pronouns royal_titles rulers saints short_words small_words spelled time_zones top_level_domains "
+        "two_letters".split()
     ),
     "patterns": frozenset(
         "after_scores before_dates before_phones before_times books centuries counted feminine feminine_endings "

@@ -13,8 +13,9 @@ from functools import cached_property
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat.
-FILES = (HERE / "cases.json", HERE / "sentences.json")
+# What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat; capitals, small
+# letters and chat.
+FILES = (HERE / "cases.json", HERE / "sentences.json", HERE / "letter_case.json")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 
 

@@ -37,6 +37,16 @@ SPACED = [
     "1 – May 1 ",
     "1 x 1 x 1 m ",
     "HTTP 404 or ",
+    "JOIN US ",
+    "IBM, ",
+    "U ",
+    "jan ",
+    "sat, ",
+    "dr a ",
+    "u r ",
+    "thx 2 b ",
+    "5 usd ",
+    "henry ii ",
 ]
 
 

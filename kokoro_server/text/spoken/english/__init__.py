@@ -7,6 +7,7 @@ from kokoro_server.text.spoken.english import (
     abbreviations,
     addresses,
     capitals,
+    chat,
     counts,
     dates,
     identifiers,
@@ -30,6 +31,7 @@ _KINDS: dict[str, list[Rule]] = {
     "markdown": markdown.rules(words.decimal, symbols.SIGNS),
     "addresses": addresses.RULES,
     "phones": phones.RULES,
+    "chat": chat.RULES,
     "times": times.RULES,
     "dates": dates.RULES,
     "money": money.RULES,
@@ -44,4 +46,4 @@ _KINDS: dict[str, list[Rule]] = {
     "symbols": symbols.RULES,
     "numbers": numbers.RULES,
 }
-RULESET = Ruleset(_KINDS, symbols.LAST, "code block.", lone_signs("english_signs"))
+RULESET = Ruleset(_KINDS, symbols.LAST, "code block.", lone_signs("english_signs"), capitals.recase)

@@ -20,6 +20,7 @@ _ROUND = [
     "hundreds of thousands",
     "millions",
 ]
+_ISH = regex.compile(r"[0-9m]-?ish")
 _RACE = regex.compile(r"\s(?:runs?|races?|marathon)\b")
 
 
@@ -54,6 +55,16 @@ def _dotted(match: Any, dialect: Dialect) -> SpokenWords:
         decimal(part, dialect) if part[0] != "0" else digits(part) for part in match["number"].split(".")
     )
     return [("v", "version"), ("number", said)] if match["v"] else [("number", said)]
+
+
+def _basis_points(match: Any, dialect: Dialect) -> SpokenWords:
+    return f"{decimal(match['number'], dialect)} basis {'point' if match['number'] == '1' else 'points'}"
+
+
+def _about(match: Any, dialect: Dialect) -> SpokenWords:
+    """30ish, 7:30-ish: another rule may read the number."""
+    number = match["number"]
+    return [("all", f"{decimal(number, dialect)}-ish")] if number else [("all", "ish")]
 
 
 def _round(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -113,6 +124,9 @@ RULES = [
         lambda match, dialect: f"{decimal(match['number'], dialect)} times",
         "x×",
     ),
+    number_rule("basis points", rf"{LEFT}(?P<number>{NUMBER})[ -]?bps(?![\p{{L}}\p{{N}}])", _basis_points, "b"),
+    number_rule("about", rf"{LEFT}(?P<all>(?P<number>{NUMBER})-?ish)(?!\p{{L}})", _about, "i"),
+    rule("about", r"(?<=[0-9]\s?(?:[ap]\.?m)?)(?P<all>(?P<number>(?!))?-?ish)(?!\p{L})", _about, DIGITS, _ISH),
     number_rule("round number", rf"{LEFT}(?P<number>10{{1,6}}|10{{0,2}}(?:,000){{1,2}})['’]?s(?=\sof\b)", _round, "s"),
     number_rule(
         "magnitude",

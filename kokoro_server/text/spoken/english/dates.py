@@ -169,13 +169,23 @@ RULES = [
     rule(
         "weekday",
         rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|"
-        rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b)",
+        rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b|,?\s(?:and|or|to|&)\s{_ANY_WEEKDAY}\b|"
+        r"\s(?:(?:at|@)\s[0-9]|at noon|(?:morning|afternoon|evening|night)s?\b))",
         _weekday,
         _WEEKDAY_LIKE,
     ),
     rule(
         "weekday",
-        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|and |& )\s?(?:{_WEEKDAY})\.?)",
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?<=\b{_ANY_WEEKDAY}\.?\s?(?:{DASH}|/|,\s|(?:and|or|to|&) )\s?"
+        rf"(?:{_WEEKDAY})\.?)",
+        _weekday,
+        _WEEKDAY_LIKE,
+    ),
+    # These are nothing else. The other short ones are days after a word such as next, but Sun may be the firm.
+    rule(
+        "weekday",
+        rf"\b(?P<weekday>Tues|Weds|Thurs|Thur|Fri|(?<=\b(?i:this|next|last|every)\s)(?:{_WEEKDAY})|"
+        rf"(?<=\b(?i:on|by|until|till|til|before|after)\s)(?:Mon|Tue|Wed|Thu|Sat))(?![\p{{L}}\p{{N}}'’-]|\.\p{{L}}|\s\p{{Lu}})",
         _weekday,
         _WEEKDAY_LIKE,
     ),
@@ -243,10 +253,10 @@ RULES = [
         "'’‘",
         DIGITS,
     ),
-    rule("fiscal year", r"\b(?P<letters>FY|CY)[ ]?['’]?(?P<year>(?:20|19)?[0-9]{2})\b", _fiscal, DIGITS),
+    rule("fiscal year", r"\b(?P<letters>FY|CY|fy)[ ]?['’]?(?P<year>(?:20|19)?[0-9]{2})\b", _fiscal, DIGITS),
     rule(
         "quarter",
-        r"\b(?P<letter>[QH])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b",
+        r"\b(?P<letter>[QHqh])(?P<number>[1-4])[ ]?['’]?(?P<year>(?:20|19)[0-9]{2}|(?<=['’])[0-9]{2})\b",
         _quarter,
         DIGITS,
     ),

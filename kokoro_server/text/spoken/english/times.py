@@ -131,7 +131,9 @@ RULES = [
         lambda match, dialect: _clock(match, dialect) if dialect.british else None,
         ".",
     ),
-    rule("range", r"(?<=[0-9]\s?[AaPp]\.[Mm]\.)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"),
+    rule(
+        "range", r"(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"
+    ),
     rule(
         "time",
         r"\b(?P<zone>UTC|GMT)(?P<offset>[+−-][0-9]{1,2}(?::[0-9]{2})?)\b",

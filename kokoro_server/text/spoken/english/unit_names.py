@@ -85,6 +85,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "cd": _after_space,
     "kn": _after_space,
     "HP": lambda _match: True,
+    "bps": lambda match: len(match["amount"]) > 3,  # below a thousand they are basis points
     "AU": _after_space,
     "M": lambda match: (
         _after_space(match) and ("." in match["amount"] or _SOLUTION.match(_following(match)) is not None)

@@ -1,0 +1,123 @@
+"""What people type to each other: thx, pls, tmrw, 2nite; u, r and ur where the words around them are chat, too."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kokoro_server.text.spoken import vocabulary
+from kokoro_server.text.spoken.english.patterns import AnyWord
+from kokoro_server.text.spoken.english.unit_names import UNITS
+from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
+from kokoro_server.text.spoken.patterns import any_of
+
+_FILE = vocabulary.load("english_chat")
+_SAID = _FILE.words("chat")
+_AMONG = frozenset(_FILE.having("chat", "among"))
+_LETTERS = frozenset(word for word in _AMONG if len(word) == 1) - {"u", "r"}
+_CAPS = frozenset(_FILE.having("chat", "caps"))
+_FORMS = {
+    form: words for key, words in _SAID.items() for form in (key, key.capitalize()) if len(key) > 1 or form == key
+}
+_FORMS |= {key.upper(): _SAID[key] for key in _CAPS}
+_WORD = re.compile(r"[A-Za-z0-9]+(?:[;-][A-Za-z]+)?")
+_AFTER_NUMBER = re.compile(r"[0-9½]\s?\Z")
+_REACH = 120  # characters on both sides in which other chat is looked for
+_LINE = re.compile(r"[^\n]*\Z"), re.compile(r"[^\n]*")
+_CODE = re.compile(r"[={}<>_\\`|]|\w\(|::|;\s*\Z|\):|//")
+_CAPITAL = re.compile(r"[A-Z]")
+# Words of no other kind of text: of the table, and some that are said as they are written.
+_SIGNS = (
+    frozenset(_SAID) - _AMONG - frozenset("hrs mins secs wk wks yr yrs thru luv nite asap fyi rsvp eta faq".split())
+)
+_SIGNS |= frozenset(
+    "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno i".split()
+)
+# The words beside a letter that is a word. `\0` is in its place.
+_BESIDE = {
+    letter: re.compile(pattern, re.IGNORECASE)
+    for letter, pattern in {
+        "b": r"\b(?:ll|to|2|will|can|must|wanna|gonna|gotta|would|could|should|not|might|dont|cant|wont|u|just) \0|"
+        r"\0 (?:there|here|back|careful|safe|nice|good|right|late|home|ok|happy)\b",
+        "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
+        "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
+        "n": r"[a-z] \0 [a-z]",
+        "r": r"\0 (?:u|we|you|they|the|these|those|not|gonna|so|my|ur|there)\b|"
+        r"\b(?:u|we|they|you|how|where|who|what|when|why|y|ppl|guys|these|those|i|kids) \0",
+        "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no)\b",
+        "y": r"\0 (?:r|are|do|did|not|is|u|would|dont|didnt)\b",
+    }.items()
+}
+# Where a letter stands for a word even if nothing else shows that it is chat.
+_PAIRS = (
+    r"(?:r|R) u(?= )|u r(?= )|(?:c|C) (?:u|ya)(?! ?[a-z]\b)|(?:(?<=\b(?:[Ss]ee|[Ll]ove|[Mm]iss|[Tt]hank|[Cc]all|"
+    r"[Tt]ext|[Tt]ell|[Aa]re|[Dd]id|[Dd]o|[Hh]ow r|[Ww]ill|[Cc]an|[Ii]f|[Hh]ope|[Ww]ith|[Ff]or|[Gg]ive|[Aa]sk) )u)"
+)
+# 2 and 4 for to and for, among chat.
+_TO = any_of(
+    "b be c call come do eat find get give go have help hear hv keep know leave let live look make me meet play say "
+    "see sleep stay study take talk tell think try u use visit wait wear work you".split()
+)
+_FOR = any_of(
+    "u you me us ur your the my real ever sure him her them now dinner lunch it that this tonight tmrw".split()
+)
+
+
+def _typed(match: Any, _dialect: Dialect) -> SpokenWords:
+    word = match["word"]
+    said = _FORMS[word]
+    if word in UNITS and _AFTER_NUMBER.search(match.string, max(0, match.start() - 2), match.start()):
+        return None
+    if word in _LETTERS and match.string[match.end() : match.end() + 1] == ".":
+        return None
+    if word.lower() in _AMONG and not _is_chat(match):
+        return None
+    return said if word[0].islower() or said[0].isupper() else f"{said[0].upper()}{said[1:]}"
+
+
+def _is_chat(match: Any) -> bool:
+    """Whether the line has other chat near a match, or is without any capital, and is no code."""
+    text, (start, end) = match.string, match.span()
+    before = _LINE[0].search(text, max(0, start - _REACH), start)
+    after = _LINE[1].match(text, end, min(len(text), end + _REACH))
+    left, right = before[0] if before else "", after[0] if after else ""
+    if _CODE.search(left) or _CODE.search(right):
+        return False
+    if match[0] in _BESIDE and not _BESIDE[match[0]].search(f"{left}\0{right}"):
+        return False
+    words = _WORD.findall(f"{left} {right}")
+    if not _SIGNS.isdisjoint(words) or any(word.lower() in _SIGNS for word in words[:1]):
+        return True
+    typed = not _AMONG.isdisjoint(word for word in words if word not in _LETTERS)
+    return typed or (bool(words) and not _CAPITAL.search(f"{left}{match[0]}{right}"))
+
+
+def _number(match: Any, _dialect: Dialect) -> SpokenWords:
+    return ("to" if match[0] == "2" else "for") if _is_chat(match) else None
+
+
+def _pair(match: Any, _dialect: Dialect) -> SpokenWords:
+    return " ".join(_SAID.get(word.lower(), word) for word in match[0].split(" "))
+
+
+RULES = [
+    rule(
+        "chat",
+        rf"(?<![\p{{L}}\p{{N}}.'’@#/_-])(?:{_PAIRS})(?![\p{{L}}\p{{N}}'’@/_-]|\.\p{{L}})",
+        _pair,
+        AnyWord(["u", "c"]),
+    ),
+    rule(
+        "chat",
+        rf"(?<![\p{{L}}\p{{N}}.'’@#/_$&+-])(?P<word>{any_of(_FORMS)})(?![\p{{L}}\p{{N}}'’@/_&+(=]|\.\p{{L}}|-\p{{L}})",
+        _typed,
+        AnyWord((part for form in _FORMS for part in re.split("[;-]", form)), digits=True),
+    ),
+    rule(
+        "chat",
+        rf"(?<=\p{{L}}8? )(?:2(?= (?:{_TO})\b)|4(?= (?:{_FOR})\b))(?! \p{{L}}+s\b)",
+        _number,
+        "24",
+        AnyWord([*_SIGNS, *_AMONG], digits=True),
+    ),
+]
