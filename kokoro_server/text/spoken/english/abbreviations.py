@@ -9,7 +9,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
-from kokoro_server.text.spoken.english.words import letters
+from kokoro_server.text.spoken.english.words import cardinal
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of, follows
 
@@ -24,11 +24,16 @@ _NUMBERED_BARE = _FILE.having("before_numbers", "bare")
 _LETTERED = _FILE.having("before_numbers", "letters")  # Fig. A, Vol. II
 # The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = _FILE.words("abbreviations")
+_LONG = [word for word in _ANYWHERE if " " in word]
 _DOTLESS = _FILE.having("abbreviations", "bare")
 _NEVER_LAST = _FILE.having("abbreviations", "inside")
+_AFTER = {word: regex.compile(rf"(?:{pattern})\Z") for word, pattern in _FILE.option("abbreviations", "after").items()}
+_BEFORE = {word: regex.compile(pattern) for word, pattern in _FILE.option("abbreviations", "before").items()}
 _SLASHED = _FILE.words("slashed")
 _STATES = _FILE.words("states")
 _LONG_STATES = _FILE.words("long_states")
+_ONE_LETTER = {"I": 1, "V": 5, "X": 10}  # numerals that are read only after amend.
+_COURT = regex.compile(r"[0-9](?:st|nd|rd|th) \Z")  # the 9th Cir.
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
@@ -58,22 +63,31 @@ def _title(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _street(match: Any, _dialect: Dialect) -> SpokenWords:
+    if match["street"] == "Cir" and follows(match, _COURT):
+        return [("all", "Circuit")]
     dotted = match.string[match.end("street") : match.end("street") + 1] == "."
     return [("all", _STREETS[match["street"]])] if dotted or match["street"] in _BARE_STREETS else None
 
 
-def _before_number(match: Any, _dialect: Dialect) -> SpokenWords:
+def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
         return None
     if match["letter"] and match["word"] not in _LETTERED:
         return None
-    if match["word"] == "est" and _YEAR.match(match.string, match.end()):
+    if match["word"].lower() == "amend" and match["letter"] and (number := _ONE_LETTER.get(match["letter"].strip())):
+        return [("all", "amendment"), ("letter", cardinal(number, dialect))]
+    if match["word"] in ("est", "Est") and _YEAR.match(match.string, match.end()):
         return [("all", "established")]
     return [("all", _NUMBERED[match["word"]])]
 
 
 def _anywhere(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _ANYWHERE[match["word"]]
+    word = match["word"]
+    if (after := _AFTER.get(word)) and not follows(match, after):
+        return None
+    if (before := _BEFORE.get(word)) and not before.match(match.string, match.end()):
+        return None
+    return _ANYWHERE[word]
 
 
 def _state(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -87,12 +101,6 @@ def _state(match: Any, _dialect: Dialect) -> SpokenWords:
 
 RULES = [
     rule(
-        "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
-        lambda match, _dialect: _SLASHED[match[0]],
-        "/",
-    ),
-    rule(
         "plural",
         r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})",
         lambda match, _dialect: f"{match['stem']}{match['ending']}",
@@ -105,12 +113,6 @@ RULES = [
         rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
         _street,
         "SABRDLCPHTE",
-    ),
-    rule(
-        "direction",
-        rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b",
-        lambda match, dialect: letters(match[0], dialect),
-        "NS",
     ),
     rule(
         "title",
@@ -129,6 +131,7 @@ RULES = [
     rule(
         "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
     ),
+    rule("abbreviation", rf"(?P<word>{any_of(_LONG)})(?:{OWN_DOT}|(?=\.))(?!\p{{L}})", _anywhere, ".", at=AT_DOTTED),
     rule(
         "abbreviation",
         rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
@@ -158,9 +161,16 @@ RULES = [
         _anywhere,
         re.compile(rf"\b(?:{any_of(_DOTLESS)})\b"),
     ),
+    rule(
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
+        lambda match, _dialect: _SLASHED[match[0]],
+        "/",
+    ),
     rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
     rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
+    rule("paragraphs", r"¶¶(?=\s?[0-9])", "paragraphs", "¶"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
     rule(
         "state",
