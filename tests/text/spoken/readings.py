@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat; abbreviations by kind.
+# What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat;
+# abbreviations by kind.
 FILES = (HERE / "cases.json", HERE / "sentences.json", HERE / "abbreviations.json")
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 

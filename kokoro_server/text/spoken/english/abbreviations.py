@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT, AnyWord, one_of_many
 from kokoro_server.text.spoken.english.words import cardinal
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of, follows
@@ -24,7 +24,6 @@ _NUMBERED_BARE = _FILE.having("before_numbers", "bare")
 _LETTERED = _FILE.having("before_numbers", "letters")  # Fig. A, Vol. II
 # The dot is theirs, unless a sentence ends with it.
 _ANYWHERE = _FILE.words("abbreviations")
-_LONG = [word for word in _ANYWHERE if " " in word]
 _DOTLESS = _FILE.having("abbreviations", "bare")
 _NEVER_LAST = _FILE.having("abbreviations", "inside")
 _AFTER = {word: regex.compile(rf"(?:{pattern})\Z") for word, pattern in _FILE.option("abbreviations", "after").items()}
@@ -34,6 +33,7 @@ _STATES = _FILE.words("states")
 _LONG_STATES = _FILE.words("long_states")
 _ONE_LETTER = {"I": 1, "V": 5, "X": 10}  # numerals that are read only after amend.
 _COURT = regex.compile(r"[0-9](?:st|nd|rd|th) \Z")  # the 9th Cir.
+_CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim))\. \Z")  # Pub. L. No. 5, Fed. R. Civ. P. 12
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
@@ -72,7 +72,7 @@ def _street(match: Any, _dialect: Dialect) -> SpokenWords:
 def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
         return None
-    if match["letter"] and match["word"] not in _LETTERED:
+    if (match["letter"] and match["word"] not in _LETTERED) or follows(match, _CITED):
         return None
     if match["word"].lower() == "amend" and match["letter"] and (number := _ONE_LETTER.get(match["letter"].strip())):
         return [("all", "amendment"), ("letter", cardinal(number, dialect))]
@@ -131,10 +131,9 @@ RULES = [
     rule(
         "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
     ),
-    rule("abbreviation", rf"(?P<word>{any_of(_LONG)})(?:{OWN_DOT}|(?=\.))(?!\p{{L}})", _anywhere, ".", at=AT_DOTTED),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{one_of_many(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
         rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
         _before_number,
         ".",
@@ -142,24 +141,24 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?P<all>(?P<word>{any_of(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
+        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
         _before_number,
         DIGITS,
         at=AT_WORD_BEFORE_NUMBER,
     ),
     rule(
         "abbreviation",
-        rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
-        rf"(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
+        rf"(?P<word>{one_of_many(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
+        rf"(?:{one_of_many(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
         _anywhere,
         ".",
         at=AT_DOTTED,
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
+        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{one_of_many(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
         _anywhere,
-        re.compile(rf"\b(?:{any_of(_DOTLESS)})\b"),
+        AnyWord(_DOTLESS),
     ),
     rule(
         "abbreviation",

@@ -48,7 +48,7 @@ _NO_NAMES = frozenset(vocabulary.load("english_grammar").list("small_words")) | 
 )
 # Before the point of the compass in S. Main St.: no name, whose initial it would be.
 _BEFORE_WAY = regex.compile(r"(?:\A|\n|[0-9(,:;&/]|\b\p{Ll}+|[.!?]|\b(?:The|On|At|In|From|To|Take|Near))\s*\Z")
-_SMALL_STREET = re.compile(r"\b(?:rd|ave|ln|RD|AVE|ST|LN|DR)\b")
+_SMALL_STREET = re.compile(r"\s(?:rd|ave|RD|AVE|ST|LN|DR)\b")
 _SHOUTED = regex.compile(r"\b(?=\p{Lu}*[AEIOUY])\p{Lu}{3,}\b")
 _NAME_AFTER = regex.compile(r"\.\s\p{Lu}")  # Dr. Smith, St. Louis
 _ROADS = rf"(?:I|US|U\.S\.|SR|CR|FM|{any_of(_FILE.words('states'))})"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from collections.abc import Iterable
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import rules_at
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
@@ -28,5 +30,24 @@ AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
 number_rule = rules_at(AT_NUMBER, DIGITS)
+_WORDS = re.compile(r"[A-Za-z]+(?:['/][A-Za-z]+)*")
 # Needs of rules.
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def one_of_many(words: Iterable[str]) -> str:
+    """As `any_of`, but quicker with hundreds of words: those that begin with the same two letters are one branch."""
+    rest = defaultdict[str, list[str]](list)
+    for word in words:
+        rest[word[:2]].append(word[2:])
+    return "|".join(f"{re.escape(first)}(?:{any_of(each)})" for first, each in sorted(rest.items(), reverse=True))
+
+
+class AnyWord:
+    """A need of a rule: one of many words."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+
+    def search(self, text: str) -> bool:
+        return not self._words.isdisjoint(_WORDS.findall(text))

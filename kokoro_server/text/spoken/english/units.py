@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, number_rule
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, number_rule, one_of_many
 from kokoro_server.text.spoken.english.unit_names import (
     ALONE,
     DOTTED,
@@ -28,7 +29,7 @@ _FILE = vocabulary.load("english_units")
 _POWERS = {"²": 2, "2": 2, "^2": 2, "³": 3, "3": 3, "^3": 3, "⁻¹": -1, "⁻²": -2}
 _POWER_WORDS = {2: "square ", 3: "cubic "}
 _EXPONENT = r"(?:\^?[23](?![0-9])|[²³]|⁻[¹²])?"
-_UNIT = rf"(?!MP[34]\b)(?:{any_of(UNITS)})"
+_UNIT = rf"(?!MP[34]\b)(?:{one_of_many(UNITS)})"
 _WORDS = _FILE.list("after_slash")  # mg/kg/day
 _COMPOUND = (
     rf"(?P<first>{_UNIT}){_EXPONENT}(?:[/·⋅∙](?&first){_EXPONENT}(?!\p{{L}}))*+(?P<last>/(?:{any_of(_WORDS)})\b)?"
@@ -39,7 +40,7 @@ _FRACTION = (
     r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
     r"10[⁻⁰¹²³⁴-⁹]{1,4})"
 )
-_FRACTION_LIKE = regex.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹]|[0-9][/+^]|[0-9][kKM][ \xa0]")
+_FRACTION_LIKE = re.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹]|[0-9][/+^]|[0-9][kKM][ \xa0]")
 _DETERMINER = regex.compile(
     r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
     r"(?:\p{Ll}+\s)?[*_]*\Z"
@@ -321,7 +322,7 @@ RULES = [
     ),
     rule(
         "unit",
-        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{any_of(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
+        rf"(?<=(?P<amount>{_FRACTION}))(?:{SPACE}?|(?P<hyphen>-))(?P<unit>(?:{one_of_many(FOLLOWED)}|(?<=[⁰¹²³⁴-⁹]{SPACE})K){_EXPONENT}"
         rf"(?:[/·⋅∙](?:{_UNIT}){_EXPONENT})*+)(?![\p{{L}}\p{{N}}])(?P<dot>{OWN_DOT})?",
         _fraction_of,
         DIGITS + "½⅓⅔¼¾⅛⅜⅝⅞",
@@ -329,10 +330,10 @@ RULES = [
     ),
     rule(
         "unit",
-        rf"\b{_MILLIONS}{SPACE}(?P<unit>(?:{any_of(unit for unit in FOLLOWED if unit not in _NOT_MILLIONS)})"
+        rf"\b{_MILLIONS}{SPACE}(?P<unit>(?:{one_of_many(unit for unit in FOLLOWED if unit not in _NOT_MILLIONS)})"
         rf"{_EXPONENT}(?:/(?:{_UNIT}){_EXPONENT})?)(?![\p{{L}}\p{{N}}'’-])",
         _of_millions,
-        regex.compile(rf"{_MILLIONS}{SPACE}"),
+        re.compile(r"(?:llion|ousand|undred)\s"),
     ),
     rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
     rule(
