@@ -37,6 +37,13 @@ SPACED = [
     "1 – May 1 ",
     "1 x 1 x 1 m ",
     "HTTP 404 or ",
+    "12 oak ",
+    "30 W Oak ",
+    "5 A ",
+    "8' x ",
+    "Fed. R. ",
+    "oak rd ",
+    "two ft ",
 ]
 
 

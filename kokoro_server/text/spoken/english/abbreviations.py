@@ -110,7 +110,7 @@ RULES = [
         "street",
         rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
         rf"(?:{OWN_DOT}|\.(?=\s(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg|[NS][EW])\b))?)(?=\s*\Z|"
-        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
+        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9#&]|[NSEW]{{1,2}}\b|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
         _street,
         "SABRDLCPHTE",
     ),

@@ -39,9 +39,10 @@ _NAME = rf"(?:\p{{L}}[\p{{L}}'’.-]{{1,20}}|{_ORDINAL})"
 _STREET = rf"(?i:{any_of({*_STREETS, *_STREET_NAMES})})(?![\p{{L}}\p{{N}}'’-])"
 # What may stand after a street. A dot before a capital may end the sentence, and stays.
 _AFTER_STREET = (
-    r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?+(?=\s*\Z|\s*\n|[.,;:!?)]|\s(?:[0-9]|\#|(?i:apt|ste|suite|unit|floor|fl|"
+    r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?+(?=\s*\Z|\s*\n|[.,;:!?)]|\s(?:[0-9#&]|(?i:apt|ste|suite|unit|floor|fl|"
     rf"room|rm|bldg|{_WAY})\b|(?:in|and|near|at|by|on|off|is|was|from|to|until|for|before|after|with|then|are|has|right|"
-    r"between|tomorrow|today|tonight|last|next|around|if|or|but|station|stop)\b))"
+    r"between|tomorrow|today|tonight|last|next|around|if|or|but|station|stop|please|pls|"
+    r"now|here|so|because|when|where|while|till|this|that|we|i|you|he|she|they)\b))"
 )
 _NO_NAMES = frozenset(vocabulary.load("english_grammar").list("small_words")) | frozenset(
     "days weeks months years hours minutes mins hrs times people more new old good".split()
@@ -288,9 +289,18 @@ RULES = [
     rule(
         "compass",
         rf"(?<=\b(?:{_ROADS}[- ]|{_ROAD_WORDS}\.?\s(?:{_ROADS}[- ])?)[0-9]{{1,4}}\s?)(?P<way>{_CAPITAL_WAY}|[NSEW]B)"
-        rf"(?![\p{{L}}\p{{N}}'’-])",
+        rf"(?![\p{{L}}\p{{N}}'’/-])",
         _road_way,
         "NSEW",
         DIGITS,
+    ),
+    # At 410 W. Broadway, on a line or after a word that a place can follow.
+    number_rule(
+        "street",
+        r"(?<=\A|\n|[,:] |\b(?:[Aa]t|[Tt]o|[Ff]rom|[Nn]ear|[Oo]n|[Vv]isit) )(?P<number>[1-9][0-9]{0,4})\s(?P<all>"
+        rf"(?P<way>{_CAPITAL_WAY})\.?)(?=\s(?!(?:The|This|That|Then|It|He|She|We|They|You|I|In|On|At|If|But|And|When|Next)\b)"
+        r"\p{Lu}\p{Ll}+)",
+        lambda match, dialect: [("number", in_pairs(match["number"], dialect)), ("all", _COMPASS[match["way"]])],
+        "NSEW",
     ),
 ]

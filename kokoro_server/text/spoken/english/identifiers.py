@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_CODE
+from kokoro_server.text.spoken.english.patterns import AT_CODE, number_rule
 from kokoro_server.text.spoken.english.words import (
     cardinal,
     digits,
@@ -175,20 +175,19 @@ RULES = [
         "qQ",
         DIGITS,
     ),
-    rule(
+    number_rule(
         "law",
-        r"(?<=\b(?:F|F\. ?Supp|L\. ?Ed|So|P|A|[NS]\.[EW]|Cal|N\.Y\.S|S\.W)\. ?)"
-        r"(?P<series>(?P<number>[2-5])(?:d|th))(?=\s[0-9]|[.,;)])",
+        r"(?P<series>(?P<number>[2-5])(?:d|th))(?=\s[0-9]|[.,;)])(?<=\b(?:F|F\. ?Supp|L\. ?Ed|So|P|A|[NS]\.[EW]|Cal|"
+        r"N\.Y\.S|S\.W)\. ?\S{2,3})|(?<![\p{L}\p{N}.])(?P<series>(?P<number>[23])d)(?=\s(?:ed|Cir|Cong|Sess|Dist|Dep|"
+        r"Series)\b)",
         _reporter,
         ".",
-        DIGITS,
     ),
-    rule(
+    number_rule(
         "law",
         r"(?<=\bPub\. ?L\. (?:Nos?\. )?)(?P<congress>[0-9]{2,3})[-–](?P<law>[0-9]{1,3})(?![\p{L}\p{N}])",
         _public_law,
         "L",
-        DIGITS,
     ),
     rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
     rule(

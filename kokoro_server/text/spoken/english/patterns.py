@@ -30,7 +30,7 @@ AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
 AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
 number_rule = rules_at(AT_NUMBER, DIGITS)
-_WORDS = re.compile(r"[A-Za-z]+(?:['/][A-Za-z]+)*")
+_BETWEEN_WORDS = str.maketrans(dict.fromkeys('!"#$%&()*+,-.:;<=>?@[\\]^_`{|}~“”‘’«»–—…', " "))
 # Needs of rules.
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
@@ -50,4 +50,4 @@ class AnyWord:
         self._words = frozenset(words)
 
     def search(self, text: str) -> bool:
-        return not self._words.isdisjoint(_WORDS.findall(text))
+        return not self._words.isdisjoint(text.translate(_BETWEEN_WORDS).split())

@@ -53,17 +53,18 @@ def _after(pattern: str) -> Callable[[Any], bool]:
 VERBS = any_of(vocabulary.load("english_grammar").list("not_after_units"))
 _WORD = regex.compile(rf" (?!(?:{VERBS})\b)\p{{L}}")
 _INGREDIENT = regex.compile(rf" (?:{any_of(_FILE.list('ingredients'))})\b")
-_GOES_ON = regex.compile(r"\. \p{Ll}")
+_GOES_ON = regex.compile(r"\. \p{Ll}|\.\)")
 _SOLUTION = regex.compile(r" (?:[A-Z][A-Za-z0-9]+|solutions?|aqueous|concentration)\b")  # 2 M NaOH
 _MAGNET = regex.compile(rf" (?:field|magnet|scanner|MRI|(?:{VERBS})\b)|(?! \p{{L}})")  # not 10 T cells
 _ELECTRIC = regex.compile(
-    r" (?:fuses?|plugs?|sockets?|breakers?|circuits?|chargers?|currents?|supply|supplies|adapters?|outlets?|max|load|"
-    r"peak|rated|service|relays?|switch|switches|cables?|wires?|motors?|battery|batteries|draw|output|input|USB|DC|AC|"
-    r"(?:at|@) [0-9.]+ ?[mk]?V)\b"
+    r" (?:\p{Lu}{2,4} )?(?:fuses?|plugs?|sockets?|breakers?|circuits?|chargers?|currents?|supply|supplies|adapters?|"
+    r"outlets?|max|load|peak|rated|service|relays?|switch|switches|cables?|wires?|motors?|battery|batteries|draw|output|"
+    r"input|USB|DC|AC|(?:at|@) [0-9.]+ ?[mk]?V)\b"
 )
 _current = _after(
-    r"\b(?:draws?|drew|drawing|current (?:of|is)|rated (?:at|for)|carr(?:y|ies)|suppl(?:y|ies)|pulls?|outputs?|"
-    r"delivers?)\s(?:(?:up to|about|over|only|around)\s)?|[0-9]\s?V(?:\s|,\s|\s?/\s?|\s?@\s?|\sat\s)"
+    r"\b(?:draws?|drew|drawing|(?:current|fuse|breaker|load) (?:of|is|was)|rated (?:at|for)|carr(?:y|ies)|"
+    r"suppl(?:y|ies)|pulls?|outputs?|delivers?)\s(?:(?:up to|about|over|only|around)\s)?|"
+    r"[0-9]\s?V(?:\s|,\s|\s?/\s?|\s?@\s?|\sat\s)"
 )
 _force = _after(r"\b(?:force|weight|load|pull|push|thrust|tension)\s(?:\p{Ll}+\s){0,3}|\bexerts?\s")
 _PRODUCT = regex.compile(r" (?:Plus|Pro|Max|Mini|Ultra)\b")
@@ -79,7 +80,8 @@ _data = _after(
 _dose = _after(r"(?i)\b(?:takes?|taking|took|give|gave|dispense|disp|sig|chew|swallow)\b:?\s(?:\p{L}+\s)?")
 _DOSED = regex.compile(r"\.? (?:PO|p\.?o|q\.?[0-9]|q[dh]|[btq]\.?i\.?d|BID|TID|daily|prn|every|by mouth|twice)\b")
 _insulin = _after(r"(?i)\b(?:insulin|heparin|lispro|glargine|penicillin|botox)\b.{0,20}")
-_cited = _after(r"\p{L}\.|\bSupp\. |\bEd\. ")  # 410 F.3d, q.4h
+_cited = _after(r"\p{L}\.|\bSupp\. |\bEd\. |\b[qQ][0-9]{1,2}[-–]")  # 410 F.3d, q.4h, q4-6h
+_CITED = regex.compile(r" (?:ed|Cir|Cong|Sess|Dist|Dep|Series)\b")  # 2d ed.
 labelled = _after(rf"(?i)\b(?:{any_of(_FILE.list('labels'))})s?\.?\s\#?|\p{{L}}[-‑]")  # Row 5 A, Il-14 T
 # 1.3m people are millions of them; 100m hurdles are not.
 _COUNTED = regex.compile(
@@ -121,6 +123,7 @@ def _point(match: Any) -> bool:
 # Symbols that stand for another where a condition holds.
 _INSTEAD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "T": (_spoonful, "tbsp"),
+    "t": (lambda match: len(match["amount"]) == 1 and _spoonful(match), "tsp"),
     "pt": (_point, "pts"),
     "bps": (lambda match: not _data(match) and len(match["amount"]) < 4, "bp"),
 }
@@ -136,13 +139,15 @@ def meant(match: Any) -> str:
 # Symbols that are also something else, and when they are units.
 ALONE: dict[str, Callable[[Any], bool]] = {
     "in": _inch,
-    "K": _after_space,
+    "K": lambda match: _after_space(match) and not _COUNTED.match(_following(match)),
     "T": lambda match: _after_space(match) and _MAGNET.match(_following(match)) is not None,
     "st": lambda match: not (_glued(match) and match["amount"][-1] == "1") and not _following(match).startswith("."),
     "A": _amp,
     "N": lambda match: _after_space(match) or _force(match),
     "t": lambda match: _after_space(match) or len(match["amount"]) > 1,
-    "d": lambda match: (_glued(match) and not _cited(match)) or "." in match["amount"],
+    "d": lambda match: (
+        (_glued(match) and not _cited(match) and not _CITED.match(_following(match))) or "." in match["amount"]
+    ),
     "h": lambda match: not _cited(match),
     "y": _glued,
     "MP": _glued,

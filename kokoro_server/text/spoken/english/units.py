@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, number_rule, one_of_many
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, AnyWord, number_rule, one_of_many
 from kokoro_server.text.spoken.english.unit_names import (
     ALONE,
     DOTTED,
@@ -20,7 +20,7 @@ from kokoro_server.text.spoken.english.unit_names import (
     meant,
     unit_words,
 )
-from kokoro_server.text.spoken.english.words import cardinal, decimal, in_pairs, value
+from kokoro_server.text.spoken.english.words import ONES, TENS, cardinal, decimal, in_pairs, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, SPACE, any_of, follows, two_words
 from kokoro_server.text.spoken.vocabulary import Noun
@@ -37,19 +37,19 @@ _COMPOUND = (
 _PART = regex.compile(rf"(?P<joint>[/·⋅∙])?(?P<unit>[^/·⋅∙]+?)(?P<power>{_EXPONENT})(?=[/·⋅∙]|\Z)")
 # Amounts that other rules read: 1/2, ½, 4+, 120k, 10⁻³.
 _FRACTION = (
-    r"(?:(?:[0-9]+ )?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
+    r"(?:(?:[0-9]+[ -])?[0-9]+/[0-9]+|[0-9]\+|[0-9][kKM](?=[ \xa0])|[0-9]*[½⅓⅔¼¾⅛⅜⅝⅞]|10\^[-−]?[0-9]{1,3}|"
     r"10[⁻⁰¹²³⁴-⁹]{1,4})"
 )
-_FRACTION_LIKE = re.compile(r"[½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹]|[0-9][/+^]|[0-9][kKM][ \xa0]")
+_FRACTION_LIKE = re.compile(r"[0-9½⅓⅔¼¾⅛⅜⅝⅞⁰¹²³⁴-⁹](?:(?<![0-9])|[/+^]|[kKM][ \xa0])")
 _DETERMINER = regex.compile(
     r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
     r"(?:\p{Ll}+\s)?[*_]*\Z"
 )
-_NOUN = rf"(?=[*_]*{SPACE}(?!(?:{VERBS})\b)\p{{Ll}})"
+_NOUN = rf"(?=[*_]*{SPACE}(?!(?:{VERBS})\b)(?:\p{{Ll}}|\p{{Lu}}{{2,5}}s?\b|V[0-9]))"
 # As LEFT, and after the sign in 4x100m.
 _LEFT = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
 _AFTER_PER = _FILE.list("after_per")
-_PER_LIKE = regex.compile(r"\bper [a-zA-Z]{2,3}\b")
+_PER_LIKE = re.compile(r"per [a-zA-Z]{2,3}\b")
 _COMPASS = _FILE.words("compass")
 
 
@@ -57,6 +57,9 @@ _OPEN_QUOTE = regex.compile(r"(?<![0-9])[\"“](?:[^\"\n]|(?<=[0-9])\")*\Z")
 _OPEN_SINGLE_QUOTE = regex.compile(r"(?<![\p{L}\p{N}])['‘][^'’\n]*\Z")
 _MILLIONS = r"(?:hundred|thousand|million|billion|trillion)"
 _NOT_MILLIONS = ("in", "c", "bar", "min")
+_NUMBER_WORDS = "|".join((*ONES[1:], *TENS[2:], "hundred", "few", "several"))
+_AFTER_WORDS = "ft lb lbs oz yd yds mi hr hrs mins yr yrs qt qts gal tbsp tsp kg km cm mm mg mph".split()
+_SIMPLE = re.compile("[0-9]+/[0-9]+")
 _INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
 
 
@@ -116,9 +119,15 @@ def _fraction_of(match: Any, dialect: Dialect) -> SpokenWords:
         or (unit == "c" and not ALONE["c"](match))
     ):
         return None
-    mixed = match["amount"][0].isdecimal() and ("/" not in match["amount"] or " " in match["amount"])
+    mixed = match["amount"][0].isdecimal() and ("/" not in match["amount"] or not _SIMPLE.fullmatch(match["amount"]))
     end = match.end("dot") if match["dot"] else match.end("unit")
     return [((match.start("unit"), end), said.many if mixed and not match["hyphen"] else said.one)]
+
+
+def _fraction_inches(match: Any, _dialect: Dialect) -> SpokenWords:
+    """A half inch, three and a half inches, a 1-1/2 inch pipe."""
+    mixed = match["amount"][0].isdecimal() and not _SIMPLE.fullmatch(match["amount"])
+    return [(0, "inches" if mixed and match["noun"] is None else "inch")]
 
 
 def _per(match: Any, dialect: Dialect) -> SpokenWords:
@@ -130,6 +139,14 @@ def _of_millions(match: Any, dialect: Dialect) -> SpokenWords:
     """100 million kg."""
     said = _said(match["unit"], dialect)
     return said and [("unit", said.many)]
+
+
+def _of_words(match: Any, dialect: Dialect) -> SpokenWords:
+    """A six-ft. fence, two lbs."""
+    said = unit_words(match["unit"], dialect)
+    end = match.end("dot") if match["dot"] else match.end("unit")
+    words = said.one if match["hyphen"] or match["amount"].lower() == "one" else said.many
+    return [((match.start("unit"), end), words)]
 
 
 def _alone(match: Any, dialect: Dialect) -> SpokenWords:
@@ -278,7 +295,7 @@ RULES = [
     ),
     rule(
         "dimensions",
-        rf"(?<=[0-9](?:{SPACE}?(?:mm|cm|m|km|in|ft|px|\"|'))?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])"
+        rf"(?<=[0-9](?:(?:{SPACE}|-)?(?:mm|cm|m|km|in|ft|px|\"|')\.?)?){SPACE}?(?P<by>[x×X]){SPACE}?(?=[0-9])"
         rf"(?<![0-9]\s[x×]\s)(?!{SPACE}?10[\^⁰¹²³⁴-⁹⁻]|{SPACE}?[0-9.]+{SPACE}?=)(?<!=[^=\n]{{0,20}})(?<!\b0[x])",
         _dimensions,
         "x×X",
@@ -293,7 +310,8 @@ RULES = [
     ),
     rule(
         "dimensions",
-        rf"(?<=[0-9]['’\"″]?{SPACE}?)(?P<by>[x×])(?={SPACE}?[0-9]{{1,4}}(?:[-. ][0-9]+)?(?:/[0-9]+)?['’\"″])|"
+        rf"(?<=[0-9]['’\"″]?{SPACE}?)(?P<by>[x×])(?={SPACE}?[0-9]{{1,4}}(?:[-. ][0-9]+)?(?:/[0-9]+)?(?:{SPACE}?[x×]"
+        rf"{SPACE}?[0-9]{{1,4}})?['’\"″])|"
         rf"(?<=[0-9]['’\"″]{SPACE}?)(?P<by>[x×])(?={SPACE}?[0-9])",
         _dimensions,
         "x×",
@@ -312,11 +330,11 @@ RULES = [
         _resolution,
         "pi",
     ),
-    rule("inches", rf"(?<={_FRACTION})[\"″]", "inch", '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
+    rule("inches", rf"(?<=(?P<amount>{_FRACTION}))[\"″](?P<noun>{_NOUN})?", _fraction_inches, '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
     number_rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
-        rf"(?![-'’/](?!old\b)[\p{{L}}\p{{N}}])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?![-'’/](?!old\b)\p{{L}}|[-'’][0-9])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
     ),
@@ -334,6 +352,13 @@ RULES = [
         rf"{_EXPONENT}(?:/(?:{_UNIT}){_EXPONENT})?)(?![\p{{L}}\p{{N}}'’-])",
         _of_millions,
         re.compile(r"(?:llion|ousand|undred)\s"),
+    ),
+    rule(
+        "unit",
+        rf"\b(?P<amount>(?i:{_NUMBER_WORDS}))(?:{SPACE}|(?P<hyphen>-))(?P<unit>{any_of(_AFTER_WORDS)})(?![\p{{L}}\p{{N}}'’])"
+        rf"(?P<dot>{OWN_DOT})?",
+        _of_words,
+        AnyWord(_AFTER_WORDS),
     ),
     rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
     rule(
