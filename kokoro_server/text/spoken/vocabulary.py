@@ -21,7 +21,7 @@ _PACKAGE = DATA.parents[2]
 _CURRENCY: dict[str, type] = {"one": str, "many": str, "cent": str, "cents": str}
 # Sections whose entries may be tables, with the type of each key. The first key holds the words, and is required.
 _OPTIONS: dict[str, dict[str, type]] = {
-    "abbreviations": {"say": str, "bare": bool, "inside": bool},
+    "abbreviations": {"say": str, "bare": bool, "inside": bool, "after": str, "before": str},
     "before_numbers": {"say": str, "bare": bool, "letters": bool},
     "chat": {"say": str, "among": bool, "caps": bool},
     "coins": _CURRENCY,
@@ -36,19 +36,19 @@ _OPTIONS: dict[str, dict[str, type]] = {
     "units": {"one": str, "many": str, "time": bool, "dotted": bool, "whole": bool},
 }
 _PLAIN = frozenset(
-    "acronyms address_marks address_parts compass cubic_units durations english_numbers greek latex_accents "
-    "latex_commands latex_signs letters lone_signs long_states name_parts numbers operators per_time phrases powers "
-    "prefixed_currencies program_languages rates scales short_months signs slashed square_units suffixes unit_marks "
-    "unit_signs weekdays".split()
+    "acronyms address_marks address_parts compass cubic_units directions durations english_numbers greek "
+    "latex_accents latex_commands latex_signs letters lone_signs long_states name_parts numbers operators per_time "
+    "phrases powers prefixed_currencies program_languages rates scales short_months signs slashed square_units "
+    "suffixes unit_marks unit_signs weekdays".split()
 )
 _SILENT = frozenset("latex_commands phrases signs".split())  # sections in which an entry may be empty
 _ARRAYS = {
     "lists": frozenset(
         "address_words after_it after_per after_slash after_us after_who before_us elements everyday_plurals "
-        "file_extensions first_person first_person_rest headline_acronyms initials latex_text loanwords "
-        "misread_counters months not_after_money not_after_units not_numerals not_rulers not_streets numbered_events "
-        "only_i pronouns royal_titles rulers saints short_words small_words spelled time_zones top_level_domains "
-        "two_letters".split()
+        "file_extensions first_person first_person_rest headline_acronyms ingredients initials labels latex_text "
+        "loanwords misread_counters months not_after_money not_after_units not_numerals not_rulers not_streets "
+        "numbered_events only_i pronouns royal_titles rulers saints short_words small_words spelled time_zones "
+        "top_level_domains two_letters".split()
     ),
     "patterns": frozenset(
         "after_scores before_dates before_phones before_times books centuries counted feminine feminine_endings "
@@ -121,6 +121,11 @@ class Vocabulary:
         """The entries for which `option` is true."""
         entries = self.sections.get(section, {})
         return [key for key, entry in entries.items() if not isinstance(entry, str) and entry.get(option)]
+
+    def option(self, section: str, option: str) -> dict[str, str]:
+        """The entries that have `option`, with its value."""
+        entries = self.sections.get(section, {})
+        return {key: entry[option] for key, entry in entries.items() if option in entry and not isinstance(entry, str)}
 
     def nouns(self, section: str, plural: Callable[[str], str]) -> dict[str, Noun]:
         """`plural` makes the plural of an entry that names none."""

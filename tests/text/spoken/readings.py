@@ -14,8 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat; capitals, small
-# letters and chat.
-FILES = (HERE / "cases.json", HERE / "sentences.json", HERE / "letter_case.json")
+# letters and chat; abbreviations by kind.
+FILES = tuple(HERE / f"{name}.json" for name in ("cases", "sentences", "letter_case", "abbreviations"))
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 
 

@@ -47,6 +47,13 @@ SPACED = [
     "thx 2 b ",
     "5 usd ",
     "henry ii ",
+    "12 oak ",
+    "30 W Oak ",
+    "5 A ",
+    "8' x ",
+    "Fed. R. ",
+    "oak rd ",
+    "two ft ",
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT
-from kokoro_server.text.spoken.english.words import letters
+from kokoro_server.text.spoken.english.patterns import AT_DOTTED, AT_WORD_BEFORE_NUMBER, OWN_DOT, AnyWord, one_of_many
+from kokoro_server.text.spoken.english.words import cardinal
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, any_of, follows
 
@@ -26,9 +26,14 @@ _LETTERED = _FILE.having("before_numbers", "letters")  # Fig. A, Vol. II
 _ANYWHERE = _FILE.words("abbreviations")
 _DOTLESS = _FILE.having("abbreviations", "bare")
 _NEVER_LAST = _FILE.having("abbreviations", "inside")
+_AFTER = {word: regex.compile(rf"(?:{pattern})\Z") for word, pattern in _FILE.option("abbreviations", "after").items()}
+_BEFORE = {word: regex.compile(pattern) for word, pattern in _FILE.option("abbreviations", "before").items()}
 _SLASHED = _FILE.words("slashed")
 _STATES = _FILE.words("states")
 _LONG_STATES = _FILE.words("long_states")
+_ONE_LETTER = {"I": 1, "V": 5, "X": 10}  # numerals that are read only after amend.
+_COURT = regex.compile(r"[0-9](?:st|nd|rd|th) \Z")  # the 9th Cir.
+_CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim))\. \Z")  # Pub. L. No. 5, Fed. R. Civ. P. 12
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
@@ -58,22 +63,31 @@ def _title(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 def _street(match: Any, _dialect: Dialect) -> SpokenWords:
+    if match["street"] == "Cir" and follows(match, _COURT):
+        return [("all", "Circuit")]
     dotted = match.string[match.end("street") : match.end("street") + 1] == "."
     return [("all", _STREETS[match["street"]])] if dotted or match["street"] in _BARE_STREETS else None
 
 
-def _before_number(match: Any, _dialect: Dialect) -> SpokenWords:
+def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
         return None
-    if match["letter"] and match["word"] not in _LETTERED:
+    if (match["letter"] and match["word"] not in _LETTERED) or follows(match, _CITED):
         return None
-    if match["word"] == "est" and _YEAR.match(match.string, match.end()):
+    if match["word"].lower() == "amend" and match["letter"] and (number := _ONE_LETTER.get(match["letter"].strip())):
+        return [("all", "amendment"), ("letter", cardinal(number, dialect))]
+    if match["word"] in ("est", "Est") and _YEAR.match(match.string, match.end()):
         return [("all", "established")]
     return [("all", _NUMBERED[match["word"]])]
 
 
 def _anywhere(match: Any, _dialect: Dialect) -> SpokenWords:
-    return _ANYWHERE[match["word"]]
+    word = match["word"]
+    if (after := _AFTER.get(word)) and not follows(match, after):
+        return None
+    if (before := _BEFORE.get(word)) and not before.match(match.string, match.end()):
+        return None
+    return _ANYWHERE[word]
 
 
 def _state(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -87,12 +101,6 @@ def _state(match: Any, _dialect: Dialect) -> SpokenWords:
 
 RULES = [
     rule(
-        "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
-        lambda match, _dialect: _SLASHED[match[0]],
-        "/",
-    ),
-    rule(
         "plural",
         r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})",
         lambda match, _dialect: f"{match['stem']}{match['ending']}",
@@ -102,15 +110,9 @@ RULES = [
         "street",
         rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
         rf"(?:{OWN_DOT}|\.(?=\s(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg|[NS][EW])\b))?)(?=\s*\Z|"
-        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9]|[NSEW]{{1,2}}\b|\#|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
+        rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9#&]|[NSEW]{{1,2}}\b|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
         _street,
         "SABRDLCPHTE",
-    ),
-    rule(
-        "direction",
-        rf"(?<=\b(?:{any_of(_STREETS)}|Street|Avenue|Road|Boulevard|Drive)\.? )(?:NW|NE|SW|SE)\b",
-        lambda match, dialect: letters(match[0], dialect),
-        "NS",
     ),
     rule(
         "title",
@@ -131,7 +133,7 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{any_of(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
+        rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{one_of_many(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
         rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
         _before_number,
         ".",
@@ -139,28 +141,35 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?P<all>(?P<word>{any_of(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
+        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
         _before_number,
         DIGITS,
         at=AT_WORD_BEFORE_NUMBER,
     ),
     rule(
         "abbreviation",
-        rf"(?P<word>{any_of(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
-        rf"(?:{any_of(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
+        rf"(?P<word>{one_of_many(_ANYWHERE)})(?![\p{{L}}\p{{N}}'’@/-])(?:{OWN_DOT}|(?<=\b"
+        rf"(?:{one_of_many(_NEVER_LAST)}))\.|(?=\.))(?!\p{{L}})",
         _anywhere,
         ".",
         at=AT_DOTTED,
     ),
     rule(
         "abbreviation",
-        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{any_of(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
+        rf"(?<![\p{{L}}\p{{N}}.'’@/-])(?P<word>{one_of_many(_DOTLESS)})(?![\p{{L}}\p{{N}}'’@/.-])",
         _anywhere,
-        re.compile(rf"\b(?:{any_of(_DOTLESS)})\b"),
+        AnyWord(_DOTLESS),
+    ),
+    rule(
+        "abbreviation",
+        rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
+        lambda match, _dialect: _SLASHED[match[0]],
+        "/",
     ),
     rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
     rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
+    rule("paragraphs", r"¶¶(?=\s?[0-9])", "paragraphs", "¶"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),
     rule(
         "state",

@@ -111,7 +111,7 @@ RULES = [
         "chat",
         rf"(?<![\p{{L}}\p{{N}}.'’@#/_$&+-])(?P<word>{any_of(_FORMS)})(?![\p{{L}}\p{{N}}'’@/_&+(=]|\.\p{{L}}|-\p{{L}})",
         _typed,
-        AnyWord((part for form in _FORMS for part in re.split("[;-]", form)), digits=True),
+        AnyWord(_FORMS, digits=True),
     ),
     rule(
         "chat",

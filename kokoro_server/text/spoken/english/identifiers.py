@@ -8,8 +8,16 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import AT_CODE
-from kokoro_server.text.spoken.english.words import cardinal, digits, in_pairs, letters, plural, word_or_letters
+from kokoro_server.text.spoken.english.patterns import AT_CODE, number_rule
+from kokoro_server.text.spoken.english.words import (
+    cardinal,
+    digits,
+    in_pairs,
+    letters,
+    ordinal,
+    plural,
+    word_or_letters,
+)
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS, LONE_LETTER
 
@@ -71,6 +79,22 @@ def _hex(match: Any, dialect: Dialect) -> SpokenWords:
     parts = regex.findall(r"[A-Fa-f]+|[0-9]+", match["hex"])
     said = " ".join(letters(part, dialect) if part.isalpha() else digits(part) for part in parts)
     return f"zero {letters(match['x'], dialect)} {said}"
+
+
+def _hourly(match: Any, dialect: Dialect) -> SpokenWords:
+    """q6h, q4-6h."""
+    hours = [cardinal(int(each), dialect) for each in (match["from"], match["to"]) if each]
+    return f"every {' to '.join(hours)} {'hour' if hours == ['one'] else 'hours'}"
+
+
+def _reporter(match: Any, dialect: Dialect) -> SpokenWords:
+    """410 F.3d 921: the series of a law reporter."""
+    return [("series", f" {ordinal(int(match['number']), dialect)}")]
+
+
+def _public_law(match: Any, dialect: Dialect) -> SpokenWords:
+    """Pub. L. No. 111-148."""
+    return f"{in_pairs(match['congress'], dialect)} dash {in_pairs(match['law'], dialect)}"
 
 
 def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
@@ -143,6 +167,27 @@ RULES = [
         r"gets|his|her)\s[A-F][-−])",
         lambda match, dialect: f"{letters(match['letter'], dialect)} minus",
         "-−",
+    ),
+    rule(
+        "every",
+        r"(?<![\p{L}\p{N}])[qQ]\.?\s?(?P<from>[0-9]{1,2})(?:[-–](?P<to>[0-9]{1,2}))?\s?(?:hrs?|h)\b(?:\.(?=\s\p{Ll}))?",
+        _hourly,
+        "qQ",
+        DIGITS,
+    ),
+    number_rule(
+        "law",
+        r"(?P<series>(?P<number>[2-5])(?:d|th))(?=\s[0-9]|[.,;)])(?<=\b(?:F|F\. ?Supp|L\. ?Ed|So|P|A|[NS]\.[EW]|Cal|"
+        r"N\.Y\.S|S\.W)\. ?\S{2,3})|(?<![\p{L}\p{N}.])(?P<series>(?P<number>[23])d)(?=\s(?:ed|Cir|Cong|Sess|Dist|Dep|"
+        r"Series)\b)",
+        _reporter,
+        ".",
+    ),
+    number_rule(
+        "law",
+        r"(?<=\bPub\. ?L\. (?:Nos?\. )?)(?P<congress>[0-9]{2,3})[-–](?P<law>[0-9]{1,3})(?![\p{L}\p{N}])",
+        _public_law,
+        "L",
     ),
     rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
     rule(

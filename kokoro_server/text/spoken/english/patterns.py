@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import string
+from collections import defaultdict
 from collections.abc import Iterable
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import rules_at
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
@@ -34,15 +35,25 @@ number_rule = rules_at(AT_NUMBER, DIGITS)
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
+def one_of_many(words: Iterable[str]) -> str:
+    """As `any_of`, but quicker with hundreds of words: those that begin with the same two letters are one branch."""
+    rest = defaultdict[str, list[str]](list)
+    for word in words:
+        rest[word[:2]].append(word[2:])
+    return "|".join(f"{re.escape(first)}(?:{any_of(each)})" for first, each in sorted(rest.items(), reverse=True))
+
+
 class AnyWord:
     """A need: one of some words of ASCII letters. Much quicker than a pattern with all of them."""
 
     def __init__(self, words: Iterable[str], *, digits: bool = False) -> None:
-        """`digits`: a digit is part of a word, as in b4."""
-        self._words = frozenset(word.encode() for word in words)
+        """`digits`: a digit is part of a word, as in b4. Of a word with other signs, any part is enough."""
         letters = {ord(each) for each in string.ascii_letters + (string.digits if digits else "")}
         self._table = bytes(each if each in letters or each > 127 else ord(" ") for each in range(256))
+        self._words = frozenset(part for word in words for part in self._parts(word))
 
     def search(self, text: str) -> bool:
-        words = text.encode("utf-8", "surrogatepass").translate(self._table).split()
-        return not self._words.isdisjoint(words)
+        return not self._words.isdisjoint(self._parts(text))
+
+    def _parts(self, text: str) -> list[bytes]:
+        return text.encode("utf-8", "surrogatepass").translate(self._table).split()

@@ -65,7 +65,7 @@ RULES = [
         "-–",
         "0",
     ),
-    rule("series", r"(?<=\b(?:Boeing|Airbus|Embraer) [A-Z]?[0-9]{3})-(?=[0-9])", " ", "-", DIGITS),
+    rule("series", r"(?<=\b(?:Boeing|Airbus|Embraer) [A-Z]?[0-9]{3}|\b7[0-8]7)-(?=[0-9]{1,3}\b)", " ", "-", DIGITS),
     rule(
         "series",
         r"(?<=(?<![\p{L}\p{N}.,$])[1-9][0-9]{2})(?P<dash>[-–])(?=[1-9]00(?![\p{L}\p{N}]))(?<=[7-9][0-9]{2}[-–])",
