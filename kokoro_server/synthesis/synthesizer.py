@@ -25,11 +25,11 @@ from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextToo
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
-from kokoro_server.synthesis.auto_language import asks_for_auto, settled
+from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
-from kokoro_server.synthesis.speech import Speech, write_script
+from kokoro_server.synthesis.speech import Speech, in_thread_if_long, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
 from kokoro_server.text.pauses import NATURAL_PAUSES
@@ -305,6 +305,8 @@ class Synthesizer:
         except UnknownVoice:
             await self._voices.refresh()  # another process may have made it just now
             parts = await write_script(speech, self._voices.now)
+        if speech.quotations_apart:
+            parts = await in_thread_if_long(len(speech.written), with_quotations_apart, parts, self._voices.now)
         if len(parts) > 1:
             await asyncio.to_thread(script.check, parts, self._limits.silence, speech.subject)
         else:

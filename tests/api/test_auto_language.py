@@ -75,6 +75,20 @@ def test_the_reading_is_in_the_language_of_the_text(tiny_server: Server) -> None
     assert reading(turns=[{"text": SPANISH, "language": "auto"}], language="fr-FR")[0] == "es"
 
 
+def test_a_quotation_is_read_in_its_own_language_by_the_same_voice(tiny_server: Server) -> None:
+    quoted = "¿Dónde está la estación de tren?"
+    text = f"She said: “{quoted}” Nobody answered the old man."
+    found = post(tiny_server, "/text/reading", text=text, language="auto").json()
+    spanish = post(tiny_server, "/text/reading", text=quoted, language="es").json()["phonemes"]
+    assert found["language"] == "en-US"
+    assert spanish.strip("¿?. ") in found["phonemes"]
+    assert [text[each["start"] : each["end"]] for each in found["sentences"]] == [
+        each["text"] for each in found["sentences"]
+    ]
+    assert spanish not in post(tiny_server, "/text/reading", text=text).json()["phonemes"]
+    assert used(tiny_server, text=text, language="auto") == "af_heart"
+
+
 def test_an_unknown_voice_is_still_an_error(tiny_server: Server) -> None:
     for body, field in (
         ({"text": SPANISH, "voice": "af_nobody"}, "voice"),

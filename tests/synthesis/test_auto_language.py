@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from kokoro_server.languages import Language
-from kokoro_server.synthesis.auto_language import asks_for_auto, settled
+from kokoro_server.languages import Language, of_voice
+from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart
 from kokoro_server.synthesis.speech import Speech, Turn
+from kokoro_server.text.script import Delivery, Run
+from kokoro_server.text.traced import Traced
 from tests.text.test_script import AnyVoice
 
 SPANISH = "La luz de la cocina está encendida."
@@ -67,6 +69,52 @@ def test_ssml_counts_without_its_tags_and_may_name_the_language_itself() -> None
 def test_phonemes_are_of_no_language() -> None:
     speech = settled(Speech("af_heart", phonemes="həlˈO", language="auto"), Voices())
     assert (speech.voice, speech.language) == ("af_heart", None)
+
+
+def languages_of(text: str, voice: str = "af_heart") -> list[tuple[str, str]]:
+    """The runs of a text: each with the code of its language."""
+    language = of_voice(voice)
+    parts = with_quotations_apart([Run(Traced.of(text), Delivery(voice, language))], Voices())
+    found = [part for part in parts if isinstance(part, Run)]
+    assert "".join(run.text.text for run in found).replace(" ", "") == text.replace(" ", "")
+    assert all(text[run.text.starts[0] :].startswith(run.text.text) for run in found)
+    assert {run.delivery.voice for run in found} == {voice}
+    return [(run.text.text.strip(), run.delivery.language.code) for run in found]
+
+
+def test_a_quotation_of_another_language_is_read_in_it() -> None:
+    assert languages_of("She said: “¿Dónde está la estación de tren?” Nobody answered.") == [
+        ("She said:", "en-US"),
+        ("“¿Dónde está la estación de tren?”", "es"),
+        ("Nobody answered.", "en-US"),
+    ]
+    assert languages_of('He wrote "je ne sais pas pourquoi", and left.') == [
+        ("He wrote", "en-US"),
+        ('"je ne sais pas pourquoi",', "fr-FR"),
+        ("and left.", "en-US"),
+    ]
+    assert languages_of("On her door it says 「入ってください」.")[1] == ("「入ってください」.", "ja")
+    assert languages_of("Elle a dit : « the weather is nice today ».", "ff_siwis")[1][1] == "en-US"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "She said “hola” and left.",  # a word is no quotation
+        "The film “Los Olvidados” is old.",
+        "She said “the train is late again today”.",
+        "He said “buongiorno a tutti, come state oggi?” and left.",  # no voice speaks it
+        'A 27" screen, and a 24" one.',
+        "No quotation at all.",
+    ],
+)
+def test_other_quotations_are_read_with_the_text(text: str) -> None:
+    assert languages_of(text) == [(text, "en-US")]
+
+
+def test_a_long_quotation_does_not_decide_the_language_of_the_text() -> None:
+    assert voice_of("She said: “¿Dónde está la estación de tren? No lo sé.”") == "af_heart"
+    assert voice_of("“¿Dónde está la estación de tren?”") == "ef_best"
 
 
 def test_each_turn_has_its_own_language() -> None:

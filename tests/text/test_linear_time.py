@@ -16,7 +16,7 @@ from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
-from kokoro_server.synthesis.auto_language import settled
+from kokoro_server.synthesis.auto_language import settled, with_quotations_apart
 from kokoro_server.synthesis.captions import Timing, cues
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text import markup, ssml, voice_tags
@@ -118,6 +118,7 @@ PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "voice tags": (10_000, tagged),
     "language": (1_000, language_of),
     "language of SSML": (10_000, lambda text: settled(Speech("a", text, language="auto", ssml=True), GradedVoice())),
+    "quotations": (10_000, lambda text: with_quotations_apart([Run(Traced.of(text), DELIVERY)], GradedVoice())),
     "SSML": (4_000, lambda text: ssml.script(f"<speak>{text}</speak>", DELIVERY, Cast(AnyVoice()))),
     "voice": (10_000, lambda text: _part(text, text)),
     "model symbols": (10_000, to_model_symbols),
