@@ -18,7 +18,7 @@ LOOKED_AT = 2_000  # characters: more of a text says nothing new
 PLAIN = 4  # points of a word that only one language has
 BORROWED = 2  # points of such a word that names and loans have, too; all other evidence is one point
 ENOUGH = 5  # points, if no word is plain
-MARGIN = 2  # points by which the best language leads
+MARGIN = 1  # point by which the best language leads
 ENDING_SIZES = (5, 4, 3, 2)  # letters
 DEVANAGARI_WORD = 3  # as much evidence as three Han characters
 
@@ -91,7 +91,7 @@ def _best_latin(text: str, words: list[str]) -> tuple[Language | None, int]:
     most, next_most = scores[best], scores[second]
     clear = most >= next_most + MARGIN and most >= 1.15 * next_most and most >= 0.4 * len(words)
     if best != "en":  # English texts have names and titles of other languages
-        clear = clear and most >= 1.4 * scores["en"] + MARGIN
+        clear = clear and most >= 1.4 * scores["en"] + 2 * MARGIN
     return (_LATIN[best] if clear and (best in plain or most >= ENOUGH) else None), most
 
 
