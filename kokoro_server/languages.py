@@ -27,6 +27,8 @@ ZH = Language("zh", "z", "Mandarin Chinese")
 ENGLISH = (EN_US, EN_GB)
 LANGUAGES = (EN_US, EN_GB, ES, FR, HI, IT, PT_BR, JA, ZH)
 
+AUTO = "auto"  # in place of a code: the language that the text is plainly in, else the voice's own
+
 _ALIASES = {
     "en": EN_US,
     "en-uk": EN_GB,
@@ -64,8 +66,18 @@ def of_voice(voice: str) -> Language:
 
 
 def of_request(code: str | None, voice: str) -> Language:
-    """The language of `code`; without one, the voice's own."""
-    return parse(code) if code else of_voice(voice)
+    """The language of `code`; without one, or for `auto`, the voice's own."""
+    return parse(code) if code and not is_auto(code) else of_voice(voice)
+
+
+def is_auto(code: str | None) -> bool:
+    """Whether `auto` stands in the place of a code."""
+    return code is not None and code.strip().lower() == AUTO
+
+
+def same(one: Language, other: Language) -> bool:
+    """Whether they are one language, perhaps of two countries."""
+    return one.code.partition("-")[0] == other.code.partition("-")[0]
 
 
 def known_codes() -> str:

@@ -8,6 +8,7 @@ from kokoro_server import languages
 from kokoro_server.cli import one_line
 from kokoro_server.client import KokoroClient
 from kokoro_server.config.settings import Settings
+from kokoro_server.synthesis.auto_language import asks_for_auto, settled
 from kokoro_server.synthesis.synthesizer import Speech
 from kokoro_server.text import markup, spoken
 from kokoro_server.text.lexicon import Lexicon
@@ -30,8 +31,9 @@ def explain(settings: Settings, speech: Speech, url: str | None) -> str:
 
 
 def _local(settings: Settings, speech: Speech) -> list[Claim]:
-    text = speech.written
-    language = languages.of_request(speech.language, catalogued(settings).language(speech.voice))
+    text, voices = speech.written, catalogued(settings)
+    speech = settled(speech, voices) if asks_for_auto(speech) else speech
+    language = languages.of_request(speech.language, voices.language(speech.voice))
     lexicon = Lexicon.load(settings.lexicon_path).now(language) if settings.lexicon_path else None
     markup.check_pronunciations(text)
     return list(

@@ -58,7 +58,12 @@ def add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: 
         "-v", "--voice", help="a voice or a blend; see 'voices' (default: af_heart; in a book, one of each language)"
     )
     say.add_argument("-s", "--speed", type=_speed, default=1.0, help="0.25 to 4; 1 is the voice's own pace")
-    say.add_argument("-l", "--language", metavar="LANG", help="how to read the text (default: as the voice does)")
+    say.add_argument(
+        "-l",
+        "--language",
+        metavar="LANG",
+        help="how to read the text; auto: as it is written (default: as the voice does)",
+    )
     say.add_argument(
         "-o",
         "--output",

@@ -58,6 +58,7 @@ class Speech:
     lead: float | None = None  # seconds before the first sound; None: LEAD
     tail: float | None = None  # seconds after the last one; None: TAIL
     pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
+    quotations_apart: bool = False  # those in another language are read in it
     follows: bool = False  # another speech is heard before it: a sentence's pause is between them
 
     def ends(self, pauses: Pauses) -> Ends | None:
@@ -117,18 +118,19 @@ async def write_script(speech: Speech, voices: MeasuredVoices) -> Script:
 async def _script(speech: Speech, voices: KnownVoices) -> Script:
     cast = Cast(voices, speech.language, speech.voice_aliases)
     if speech.turns:
-        return await _written(len(speech.written), _turns, speech, cast)
+        return await in_thread_if_long(len(speech.written), _turns, speech, cast)
     voice = cast.voice(speech.voice)
     delivery = Delivery(voice, cast.language_of(voice), speech.speed, speech.pitch)
     if speech.ssml:
         return await asyncio.to_thread(ssml.script, speech.written, delivery, cast)
     run = Run(Traced.of(speech.written), delivery)
     if speech.phonemes is None and voice_tags.has_tags(speech.written):
-        return await _written(len(speech.written), voice_tags.split, run, cast)
+        return await in_thread_if_long(len(speech.written), voice_tags.split, run, cast)
     return [run]
 
 
-async def _written(characters: int, write: Callable[P, Script], *args: P.args, **kwargs: P.kwargs) -> Script:
+async def in_thread_if_long(characters: int, write: Callable[P, Script], *args: P.args, **kwargs: P.kwargs) -> Script:
+    """Writes a script without blocking the event loop."""
     if characters <= SHORT_TEXT:
         return write(*args, **kwargs)
     return await asyncio.to_thread(write, *args, **kwargs)

@@ -25,10 +25,11 @@ from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextToo
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
+from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
-from kokoro_server.synthesis.speech import Speech, write_script
+from kokoro_server.synthesis.speech import Speech, in_thread_if_long, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
 from kokoro_server.text.pauses import NATURAL_PAUSES
@@ -267,12 +268,13 @@ class Synthesizer:
 
     async def reading(self, speech: Speech) -> Reading:
         """The words that would be said of a text, and the rules that decide them."""
-        parts = await self.script(speech)
+        parts = await self.script(self.settled(speech))
         with _field_named(speech):
             return await self._reader.reading(parts, speech.reading)
 
     async def voice(self, speech: Speech) -> HeldVoice:
         """The voice that speaks, or begins to."""
+        speech = self.settled(speech)
         try:
             return await self._voices.hold(speech.first_voice)
         except KokoroError as error:
@@ -282,8 +284,13 @@ class Synthesizer:
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said, or begun."""
+        speech = self.settled(speech)
         language = speech.turns[0].language if speech.turns else None
         return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
+
+    def settled(self, speech: Speech) -> Speech:
+        """The same with a voice and a language in place of `auto`."""
+        return settled(speech, self._voices.now) if asks_for_auto(speech) else speech
 
     async def script(self, speech: Speech) -> Script:
         """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
@@ -298,6 +305,8 @@ class Synthesizer:
         except UnknownVoice:
             await self._voices.refresh()  # another process may have made it just now
             parts = await write_script(speech, self._voices.now)
+        if speech.quotations_apart:
+            parts = await in_thread_if_long(len(speech.written), with_quotations_apart, parts, self._voices.now)
         if len(parts) > 1:
             await asyncio.to_thread(script.check, parts, self._limits.silence, speech.subject)
         else:
@@ -308,6 +317,7 @@ class Synthesizer:
         """Everything that is checked before the queue is asked. The speech may be as long as `clips` clips."""
         voice = await self.voice(speech)
         begun = time.perf_counter()
+        speech = self.settled(speech)
         parts = await self.script(speech)
         phonemes, lexicon = speech.phonemes is not None, speech.reading.lexicon
         predict = partial(predicted_seconds, parts, phonemes=phonemes, lexicon=None if phonemes else lexicon)

@@ -24,6 +24,17 @@ def voice_of(match: re.Match[str]) -> str | None:
     return name if name and name.lower() != "default" else None
 
 
+def without_named(text: str) -> str:
+    """The text of the first voice: without what stands after a tag that names another one."""
+    if not has_tags(text):
+        return text
+    kept, start, named = list[str](), 0, False
+    for match in VOICE_TAG.finditer(text):
+        kept.append("" if named else text[start : match.start()])
+        named, start = voice_of(match) is not None, match.end()
+    return " ".join((*kept, "" if named else text[start:]))
+
+
 def split(run: Run, cast: Cast) -> list[Run]:
     """The text between the tags of a run, each in its voice. Raises what the cast raises, with the tag's place."""
     text, delivery, found, start = run.text.text, run.delivery, list[Run](), 0

@@ -15,8 +15,9 @@ import numpy as np
 
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
 from kokoro_server.errors import EXHAUSTED, AssetError, Unavailable, UnknownVoice
+from kokoro_server.languages import Language
 from kokoro_server.voices import levels, mix
-from kokoro_server.voices.names import NAME, VoiceInfo, info_of_name, resolve
+from kokoro_server.voices.names import GRADES, NAME, VoiceInfo, info_of_name, resolve
 from kokoro_server.voices.packs import SUFFIXES, Pack, read_pack
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,11 @@ class VoiceSnapshot:
     def language(self, spec: str) -> str:
         """Kokoro's letter for the language of a voice, or of the first voice of a mix."""
         return self.info(next(iter(mix.parse(spec, self._known)))).language
+
+    def best(self, language: Language) -> str | None:
+        """The voice of a language that has the best grade; None if no voice speaks it."""
+        names = [name for name in self._known if self.info(name).language == language.letter]
+        return next((name for name in (*GRADES, *names) if name in names), None)
 
     def gain(self, spec: str) -> float:
         """dB, that bring a voice or mix to the level of all. That of a custom pack is estimated."""

@@ -16,10 +16,13 @@ from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
+from kokoro_server.synthesis.auto_language import settled, with_quotations_apart
 from kokoro_server.synthesis.captions import Timing, cues
+from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text import markup, ssml, voice_tags
 from kokoro_server.text.cut_points import find_cuts
 from kokoro_server.text.g2p_calls import group_into_calls
+from kokoro_server.text.language_of import language_of
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
@@ -86,6 +89,11 @@ def captioned(text: str) -> object:
     return cues(words, text)
 
 
+class GradedVoice(AnyVoice):
+    def best(self, _language: languages.Language) -> str | None:
+        return None
+
+
 def tagged(text: str) -> object:
     return voice_tags.has_tags(text) and voice_tags.split(Run(Traced.of(text), DELIVERY), Cast(AnyVoice()))
 
@@ -108,6 +116,9 @@ PARSERS: dict[str, tuple[int, Callable[[str], object]]] = {
     "phrases": (2_000, aligned_phrases),
     "captions": (2_000, captioned),
     "voice tags": (10_000, tagged),
+    "language": (1_000, language_of),
+    "language of SSML": (10_000, lambda text: settled(Speech("a", text, language="auto", ssml=True), GradedVoice())),
+    "quotations": (10_000, lambda text: with_quotations_apart([Run(Traced.of(text), DELIVERY)], GradedVoice())),
     "SSML": (4_000, lambda text: ssml.script(f"<speak>{text}</speak>", DELIVERY, Cast(AnyVoice()))),
     "voice": (10_000, lambda text: _part(text, text)),
     "model symbols": (10_000, to_model_symbols),

@@ -11,7 +11,8 @@ from kokoro_server.api.agents.session import AgentSession
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.formats import Format
 from kokoro_server.errors import TextTooLong
-from kokoro_server.languages import Language
+from kokoro_server.languages import Language, is_auto
+from kokoro_server.synthesis.auto_language import voice_for
 from kokoro_server.synthesis.services import Services
 from kokoro_server.text import spoken, voice_tags
 from kokoro_server.text.sentence_buffer import SentenceBuffer
@@ -55,10 +56,15 @@ class AgentText:
         self._buffer = SentenceBuffer()
         self.delivery = DeliveryOptions()
         self._tagged: str | None = None  # the voice of the last `[voice:…]`
+        self._auto_voice: str | None = None  # for `auto`, the voice of the last sentence whose language is plain
 
     @property
     def voice(self) -> str:
         return self._voices.canonical(self.delivery.voice)
+
+    @property
+    def _default_voice(self) -> str:
+        return self._auto_voice or self.delivery.voice
 
     @property
     def waiting(self) -> int:
@@ -70,7 +76,7 @@ class AgentText:
         language = await delivery.check(self._voices)
         await asyncio.to_thread(spoken.load, language)
         self.delivery = delivery
-        self._tagged = None
+        self._tagged = self._auto_voice = None
         self._buffer.language, self._buffer.options = language, delivery.reading_options()
 
     async def append(self, text: str) -> None:
@@ -122,13 +128,15 @@ class AgentText:
 
     def _say(self, sentences: list[str]) -> None:
         for sentence in sentences:
+            if is_auto(self.delivery.language) and self._tagged is None:
+                self._auto_voice = voice_for(sentence, self._auto_voice or self.delivery.voice, self._voices.now)
             for text, voice in self._by_voice(sentence):
                 self._session.say(self.delivery, text, voice)
 
     def _by_voice(self, sentence: str) -> Iterator[tuple[str, str]]:
         """Yields the parts of a sentence between its `[voice:…]` tags. The last tag also holds for later sentences."""
         if self._tagged is None and not voice_tags.has_tags(sentence):
-            yield sentence, self.delivery.voice
+            yield sentence, self._default_voice
             return
         start = 0
         for match in voice_tags.VOICE_TAG.finditer(sentence):
@@ -138,4 +146,4 @@ class AgentText:
 
     def _part(self, text: str) -> Iterator[tuple[str, str]]:
         if text := text.strip():
-            yield text, self._tagged or self.delivery.voice
+            yield text, self._tagged or self._default_voice

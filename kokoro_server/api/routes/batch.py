@@ -44,6 +44,7 @@ from kokoro_server.api.state import get_services
 from kokoro_server.batching.entry import Deadline, Priority
 from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, first_of, for_client
+from kokoro_server.languages import is_auto
 from kokoro_server.runtime.files import make_private_folder
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.runtime.threads import in_thread_to_its_end
@@ -204,6 +205,8 @@ async def _clip(request: Request, number: int, body: Any, tickets: _Tickets, hel
         return _error_entry(number, body, for_client(error))
     name = f"tts_{number:03}_{clip.voice}.{parsed.format}"
     facts = {"duration": round(clip.seconds, 3), "status": "ok", "error": None, "skipped": clip.skipped}
+    if is_auto(parsed.language):
+        facts["voice"] = clip.voice
     return ZipEntry(name, content, _manifest(number, name, body, facts))
 
 

@@ -50,7 +50,10 @@ class BookRequest(StrictRequest):
         default=None, description="Absent: af_heart, and a voice of each other language.", max_length=500
     )
     language: str | None = Field(
-        default=None, description="Of the whole text. Absent: the language that the book names.", max_length=50
+        default=None,
+        description="Of the whole text. Absent: the language that the book names. `auto`: that of its text if it "
+        "names none.",
+        max_length=50,
     )
     speed: Annotated[float, SPEED] = 1.0
     format: BookFormat = "m4b"

@@ -21,7 +21,8 @@ VOICE: Any = Field(
     examples=["af_heart"],
 )
 LANGUAGE: Any = Field(
-    description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language.",
+    description="en-US, en-GB, es, fr-FR, hi, it, pt-BR, ja or zh. Absent: the voice's own language. `auto`: that of "
+    "the text, where it is plain, read by a voice of that language.",
     max_length=20,
     examples=["en-US"],
 )

@@ -36,7 +36,7 @@ class Options:
     """How a book is read. Without `voice`, each language gets a voice of its own."""
 
     voice: str | None = None
-    language: str | None = None  # of all text; None: as the book says
+    language: str | None = None  # of all text; None: as the book says; "auto": also where it does not
     speed: float = 1.0
     dialogue_voice: str | None = None
     cast: Mapping[str, str] = field(default_factory=dict)  # voices of characters, by their names

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import regex
 
 from kokoro_server.client import Voice
 from kokoro_server.errors import InvalidInput, NothingToSay
+from kokoro_server.languages import is_auto
 from kokoro_server.longform.books.book import Book, Chapter
 from kokoro_server.longform.books.casting import Casting
 from kokoro_server.longform.books.options import Options
 from kokoro_server.longform.books.passages import Passage, cut
+from kokoro_server.text.language_of import LOOKED_AT, language_of
 
 CHARACTERS_PER_SECOND = 14.5  # of English at speed 1, with its pauses
 CJK_CHARACTERS_PER_SECOND = 5.0
@@ -52,9 +54,12 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
     chosen = range(len(book.chapters)) if options.chapters is None else sorted(options.chapters)
     if chosen and chosen[-1] >= len(book.chapters):
         raise InvalidInput(f"there is no chapter {chosen[-1] + 1}: the book has {len(book.chapters)}", field="chapters")
+    language = book.language
+    if is_auto(options.language):
+        options, language = replace(options, language=None), language or _own_language(book)
     casting = Casting(options, voices)
     planned = tuple(
-        PlannedChapter(number, chapter, tuple(cut(number, chapter, casting, options.speed, book.language)))
+        PlannedChapter(number, chapter, tuple(cut(number, chapter, casting, options.speed, language)))
         for number, chapter in enumerate(book.chapters)
         if number in chosen
     )
@@ -66,6 +71,18 @@ def make_plan(book: Book, options: Options, voices: Sequence[Voice]) -> Plan:
     if silent := [repr(each.chapter.title) for each in planned if not each.passages]:
         notes.append(f"nothing is read in {', '.join(silent)}")
     return Plan(planned, tuple(notes))
+
+
+def _own_language(book: Book) -> str | None:
+    """The tag of the language that a book is plainly in, for one that names none."""
+    texts, characters = list[str](), 0
+    for block in (block for chapter in book.chapters for block in chapter.blocks):
+        if characters > LOOKED_AT:
+            break
+        texts.append(block.text)
+        characters += len(block.text)
+    found = language_of("\n".join(texts))
+    return found.code if found else None
 
 
 def estimated_seconds(planned: PlannedChapter, speed: float) -> float:

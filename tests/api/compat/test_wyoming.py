@@ -175,6 +175,27 @@ async def test_without_a_voice_or_by_language(tiny_server: Server) -> None:
     assert found["none"] == found["heart"] == found["language"] != found["british"] == found["emma"]
 
 
+async def test_without_a_voice_a_text_is_read_in_its_own_language(tiny_server: Server) -> None:
+    text = "La luz de la cocina está encendida."
+    expected = say(tiny_server, text, voice="ef_dora", format="pcm").content
+    dora = await spoken(tiny_server, text=text, voice=SynthesizeVoice(language="es"))
+    assert np.allclose(np.frombuffer(dora, "<i2"), np.frombuffer(expected, "<i2"), rtol=0, atol=3)
+    for unnamed in (None, SynthesizeVoice()):
+        assert await spoken(tiny_server, text=text, voice=unnamed) == dora
+    assert await spoken(tiny_server, text=text, voice=SynthesizeVoice(name="af_heart")) != dora
+
+
+async def test_a_short_sentence_is_read_in_the_language_of_the_one_before_it(tiny_server: Server) -> None:
+    chunks = [SynthesizeChunk(text=f"{word} ") for word in "La luz de la cocina está encendida. Total: 45.".split()]
+
+    async def streamed(voice: SynthesizeVoice | None) -> bytes:
+        async with connected(tiny_server) as client:
+            await send(client, SynthesizeStart(voice=voice), *chunks, SynthesizeStop())
+            return audio(await events(client, SynthesizeStopped))
+
+    assert await streamed(None) == await streamed(SynthesizeVoice(name="ef_dora"))
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
@@ -183,7 +204,7 @@ async def test_without_a_voice_or_by_language(tiny_server: Server) -> None:
         ({"voice": SynthesizeVoice(language="it")}, "unknown_language"),  # the tiny model has none
         ({"voice": SynthesizeVoice(name="af_heart", speaker="3")}, "not_supported"),
         ({"text": "<speak>Hi</speak>", "text_format": "ssml"}, "not_supported"),
-        ({"text": "你好"}, "unspeakable"),
+        ({"text": "你好", "voice": SynthesizeVoice(name="af_heart")}, "unspeakable"),
         ({"text": "a" * 100_001}, "text_too_long"),
         ({"text": None}, "invalid_input"),
         ({"context": "none"}, "invalid_input"),

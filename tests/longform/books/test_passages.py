@@ -132,6 +132,17 @@ def test_a_block_in_another_language_is_a_passage_of_its_own() -> None:
     ]
 
 
+def test_a_book_that_names_no_language_may_be_read_in_the_one_of_its_text() -> None:
+    def voices(named: str | None, asked: str | None = None) -> set[str]:
+        blocks = (Block("Un"), Block("Il était une fois un roi qui avait trois filles."), Block("Oui."))
+        french = Book("B", (Chapter("Un", blocks),), language=named)
+        return {each.choice.voice for each in make_plan(french, Options(language=asked), VOICES).passages}
+
+    assert voices(None) == {"af_heart"}
+    assert voices(None, "auto") == {"ff_siwis"}
+    assert voices("en", "auto") == {"af_heart"}  # the book says so
+
+
 def test_the_key_of_a_passage_is_what_it_sounds_like() -> None:
     plan = make_plan(book(), Options(), VOICES)
     keys = {passage.key("1", "") for passage in plan.passages}

@@ -113,6 +113,8 @@ class Generation(BaseModel):
 
     def _language(self, of_voice: Language) -> str | None:
         """None for the voice's own language: another voice in the text then speaks its own."""
+        if languages.is_auto(self.locale or self.language):
+            return languages.AUTO
         asked = self._asked_language(of_voice)
         return None if asked is of_voice else asked.code
 

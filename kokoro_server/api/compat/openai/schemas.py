@@ -57,7 +57,7 @@ def lowercase(value: Any) -> Any:
 
 def _known_language(letter: str) -> str:
     try:
-        return languages.parse(letter).code if letter else ""
+        return languages.parse(letter).code if letter and not languages.is_auto(letter) else letter
     except UnknownLanguage as error:
         letters = " ".join(language.letter for language in languages.LANGUAGES)
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error

@@ -7,13 +7,12 @@ from wyoming.tts import SynthesizeVoice
 
 from kokoro_server import __version__, languages
 from kokoro_server.api.agents.text import DeliveryOptions
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.api.voice_lists import list_voices
 from kokoro_server.errors import NotSupported, UnknownLanguage
-from kokoro_server.languages import Language
+from kokoro_server.languages import AUTO, Language
 from kokoro_server.synthesis.services import Services
-from kokoro_server.voices import GRADES, VoiceBook
+from kokoro_server.voices import VoiceBook
 
 G2P_ANSWER = 0.5  # seconds for the list of installed languages: Home Assistant waits one second for the whole answer
 MODEL = Attribution(name="hexgrad", url="https://huggingface.co/hexgrad/Kokoro-82M")
@@ -48,24 +47,22 @@ def _voice(voice: VoiceAnswer) -> TtsVoice:
 
 
 async def delivery(voice: SynthesizeVoice | None, text_format: str | None, voices: VoiceBook) -> DeliveryOptions:
-    """How to speak: by the voice's name, else by the language, else with the defaults. Raises KokoroError."""
+    """How to speak: by the voice's name, else by the language, else in the text's own. Raises KokoroError."""
     if text_format not in (None, PLAIN_TEXT):
         raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
     if voice is None:
-        return DeliveryOptions()
+        return DeliveryOptions(language=AUTO)
     if voice.speaker:
         raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
     if voice.name:
         return DeliveryOptions(voice=(await voices.hold(voice.name)).name)
     if voice.language:
         return DeliveryOptions(voice=_best_voice(languages.parse(voice.language), voices))
-    return DeliveryOptions()
+    return DeliveryOptions(language=AUTO)
 
 
 def _best_voice(language: Language, voices: VoiceBook) -> str:
-    now = voices.now
-    names = [name for name in now.names() if languages.of_voice(now.info(name).language) is language]
-    if not names:
+    found = voices.now.best(language)
+    if found is None:
         raise UnknownLanguage(f"no voice speaks {language.code}", field="language")
-    # GRADES begins with the best voices.
-    return next(name for name in (DEFAULT_VOICE, *GRADES, *names) if name in names)
+    return found

@@ -156,7 +156,7 @@ def _book(fields: JsonObject, services: Services) -> JsonObject:
     for field, voice in [*voices.items(), *(("voice_of", voice) for voice in asked.voice_of.values())]:
         if voice:
             _check_voice(voice, field, services)
-    if asked.language:
+    if asked.language and not languages.is_auto(asked.language):
         languages.parse(asked.language)
     if asked.format == "m4b":
         Output("aac").check()
