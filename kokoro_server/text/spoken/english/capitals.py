@@ -231,7 +231,7 @@ _BARE_TITLES = "capt dr mr mrs ms prof sgt".split()
 _DOTTED_TITLES = "col gen gov lt maj rep rev sen".split()
 _NOT_NAMES = any_of(
     _SMALL_WORDS.union(
-        "about after also apt around asked before behind bldg came could during floor gave inside into like near "
+        "about after also apt around asked before behind bldg came could during ed floor gave inside into like near "
         "new next outside past rather room said says some suite than these those through today tomorrow too took "
         "under unit until wants went where which would yesterday".split()
     )
