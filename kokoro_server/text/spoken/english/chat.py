@@ -17,9 +17,7 @@ _AMONG = frozenset(_FILE.having("chat", "among"))
 _LETTERS = frozenset(word for word in _AMONG if len(word) == 1) - {"u", "r"}
 _DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec"}  # a dot makes them something else
 _CAPS = frozenset(_FILE.having("chat", "caps"))
-_FORMS = {
-    form: words for key, words in _SAID.items() for form in (key, key.capitalize()) if len(key) > 1 or form == key
-}
+_FORMS = _SAID | {key.capitalize(): words for key, words in _SAID.items() if key not in _AMONG or len(key) > 2}
 _FORMS |= {key.upper(): _SAID[key] for key in _CAPS}
 _WORD = re.compile(r"[A-Za-z0-9]+(?:[;-][A-Za-z]+)?")
 _AFTER_NUMBER = re.compile(r"[0-9½]\s?\Z")
@@ -72,8 +70,8 @@ _FOR = any_of(
 
 def _typed(match: Any, _dialect: Dialect) -> SpokenWords:
     word = match["word"]
-    said = _FORMS[word]
-    if word in UNITS and _AFTER_NUMBER.search(match.string, max(0, match.start() - 2), match.start()):
+    said = _FORMS.get(word)
+    if said is None or (word in UNITS and _AFTER_NUMBER.search(match.string, max(0, match.start() - 2), match.start())):
         return None
     if word in _DOTTED and match.string[match.end() : match.end() + 1] == ".":
         return None
@@ -116,7 +114,7 @@ RULES = [
     ),
     rule(
         "chat",
-        rf"(?<![\p{{L}}\p{{N}}.'’@#/_$&+-])(?P<word>{any_of(_FORMS)})(?![\p{{L}}\p{{N}}'’@/_&+(=]|\.\p{{L}}|-\p{{L}})",
+        r"(?<![\p{L}\p{N}.'’@#/_$&+-])(?P<word>[A-Za-z0-9]++(?:;[DdRr]++)?+)(?![\p{L}\p{N}'’@/_&+(=]|\.\p{L}|-\p{L})",
         _typed,
         AnyWord((part for form in _FORMS for part in re.split("[;-]", form)), digits=True),
     ),
