@@ -15,10 +15,9 @@ _FILE = vocabulary.load("english_chat")
 _SAID = _FILE.words("chat")
 _AMONG = frozenset(_FILE.having("chat", "among"))
 _LETTERS = frozenset(word for word in _AMONG if len(word) == 1) - {"u", "r"}
+_DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec"}  # a dot makes them something else
 _CAPS = frozenset(_FILE.having("chat", "caps"))
-_FORMS = {
-    form: words for key, words in _SAID.items() for form in (key, key.capitalize()) if len(key) > 1 or form == key
-}
+_FORMS = _SAID | {key.capitalize(): words for key, words in _SAID.items() if key not in _AMONG or len(key) > 2}
 _FORMS |= {key.upper(): _SAID[key] for key in _CAPS}
 _WORD = re.compile(r"[A-Za-z0-9]+(?:[;-][A-Za-z]+)?")
 _AFTER_NUMBER = re.compile(r"[0-9½]\s?\Z")
@@ -33,12 +32,18 @@ _SIGNS = (
 _SIGNS |= frozenset(
     "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno i".split()
 )
-# The words beside a letter that is a word. `\0` is in its place.
+# Words that are chat in a line without any capital, even if there is no other.
+_ALONE = frozenset("b bc c cant hr im prob probs r rn ty u ur urs w wont y".split())
+# The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
     for letter, pattern in {
         "b": r"\b(?:ll|to|2|will|can|must|wanna|gonna|gotta|would|could|should|not|might|dont|cant|wont|u|just) \0|"
         r"\0 (?:there|here|back|careful|safe|nice|good|right|late|home|ok|happy)\b",
+        "def": r"(?<!\bthe )(?<!\ba )(?<!\bof )\0",
+        "min": r"\b(?:an?|per|one|this|last|every|sec or) \0",
+        "sec": r"\b(?:an?|per|one|this|last|every) \0",
+        "rn": r"(?<!\ban )(?<!\bthe )(?<!\bas )\0",
         "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
         "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
         "n": r"[a-z] \0 [a-z]",
@@ -65,10 +70,10 @@ _FOR = any_of(
 
 def _typed(match: Any, _dialect: Dialect) -> SpokenWords:
     word = match["word"]
-    said = _FORMS[word]
-    if word in UNITS and _AFTER_NUMBER.search(match.string, max(0, match.start() - 2), match.start()):
+    said = _FORMS.get(word)
+    if said is None or (word in UNITS and _AFTER_NUMBER.search(match.string, max(0, match.start() - 2), match.start())):
         return None
-    if word in _LETTERS and match.string[match.end() : match.end() + 1] == ".":
+    if word in _DOTTED and match.string[match.end() : match.end() + 1] == ".":
         return None
     if word.lower() in _AMONG and not _is_chat(match):
         return None
@@ -89,7 +94,7 @@ def _is_chat(match: Any) -> bool:
     if not _SIGNS.isdisjoint(words) or any(word.lower() in _SIGNS for word in words[:1]):
         return True
     typed = not _AMONG.isdisjoint(word for word in words if word not in _LETTERS)
-    return typed or (bool(words) and not _CAPITAL.search(f"{left}{match[0]}{right}"))
+    return typed or (match[0] in _ALONE and bool(words) and not _CAPITAL.search(f"{left}{match[0]}{right}"))
 
 
 def _number(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -109,7 +114,7 @@ RULES = [
     ),
     rule(
         "chat",
-        rf"(?<![\p{{L}}\p{{N}}.'’@#/_$&+-])(?P<word>{any_of(_FORMS)})(?![\p{{L}}\p{{N}}'’@/_&+(=]|\.\p{{L}}|-\p{{L}})",
+        r"(?<![\p{L}\p{N}.'’@#/_$&+-])(?P<word>[A-Za-z0-9]++(?:;[DdRr]++)?+)(?![\p{L}\p{N}'’@/_&+(=]|\.\p{L}|-\p{L})",
         _typed,
         AnyWord(_FORMS, digits=True),
     ),
