@@ -45,6 +45,8 @@ def to_latin(word: str) -> str:
 
 def without_accents(word: str) -> str:
     """`word` as it is written where there are no accents."""
+    if word.isascii():
+        return word
     plain = "".join(_transliterated(character, _STROKES) for character in word)
     return "".join(each for each in unicodedata.normalize("NFD", plain) if not unicodedata.combining(each))
 
