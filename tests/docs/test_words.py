@@ -19,7 +19,7 @@ OTHERS = {  # variables that are not settings of the server
     "KOKORO_API_KEY",  # of the clients
     "TRITON_CACHE_DIR",
 }
-OTHER_PREFIXES = ("OTEL_", "TEST_", "FAULT_", "SERVER_PYTHON", "RAY_", "CUDA_", "OMP_", "HF_")
+OTHER_PREFIXES = ("OTEL_", "TEST_", "FAULT_", "SERVER_PYTHON", "RAY_", "CUDA_", "OMP_", "ORT_", "HF_")
 
 
 def variables() -> set[str]:

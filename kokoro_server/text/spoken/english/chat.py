@@ -30,10 +30,11 @@ _SIGNS = (
     frozenset(_SAID) - _AMONG - frozenset("hrs mins secs wk wks yr yrs thru luv nite asap fyi rsvp eta faq".split())
 )
 _SIGNS |= frozenset(
-    "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno i".split()
+    "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno whats hows wheres "
+    "i".split()
 )
 # Words that are chat in a line without any capital, even if there is no other.
-_ALONE = frozenset("b bc c cant hr im prob probs r rn ty u ur urs w wont y".split())
+_ALONE = frozenset("b bc c cant hr im no1 prob probs r rn ty u ur urs w wont y".split())
 # The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
@@ -47,6 +48,7 @@ _BESIDE = {
         "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
         "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
         "n": r"[a-z] \0 [a-z]",
+        "no1": r"\0 (?:told|knows|cares|else|ever|can|will|has|likes|said|came|here|there)\b",
         "r": r"\0 (?:u|we|you|they|the|these|those|not|gonna|so|my|ur|there)\b|"
         r"\b(?:u|we|they|you|how|where|who|what|when|why|y|ppl|guys|these|those|i|kids) \0",
         "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no)\b",

@@ -15,6 +15,7 @@ from kokoro_server.text.spoken.patterns import DASH, DASHES, DIGITS, any_of, fol
 
 _WEEKDAYS = vocabulary.load("english").words("weekdays")
 _WEEKDAY = any_of(_WEEKDAYS)
+_ANSWERED = "RSVP|(?i:due|reply|respond|return|register|submit|send|pay|order|apply|done|ready|back)"
 _ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(dict.fromkeys(_WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
 _DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
@@ -161,7 +162,7 @@ RULES = [
     number_rule(
         "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
-        rf"(?<=\b(?:[Oo]n|[Dd]ue|[Dd]ue by|[Dd]ated?|[Ss]ince|[Uu]ntil|[Tt]ill|[Ss]tarting|[Ee]nding|"
+        rf"(?<=\b(?:(?i:on|due|before|dated?|since|until|till|starting|ending)|(?:{_ANSWERED}) by|"
         rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
         _numeric,
         "/",

@@ -154,11 +154,15 @@ def _alone(match: Any, dialect: Dialect) -> SpokenWords:
     return said and said.one
 
 
+_TURNED = regex.compile(r" (?:angles?|turns?|bends?|corners?|rotations?|views?|arcs?|cuts?|slopes?|inclines?)\b")
+
+
 def _temperature(match: Any, dialect: Dialect) -> SpokenWords:
     amount, scale = match["amount"], match["scale"]
     name = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: ""}[scale]
     compass = _COMPASS.get(match["compass"] or "", "")
-    degrees = "degree" if value(amount) == "1" or match["hyphen"] else "degrees"
+    one = value(amount) == "1" or match["hyphen"] or _TURNED.match(match.string, match.end())
+    degrees = "degree" if one else "degrees"
     words = f"{decimal(amount, dialect)} {degrees}{name}"
     return f"{words} {compass}" if compass else words
 
