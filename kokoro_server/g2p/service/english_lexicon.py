@@ -60,7 +60,7 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
         self.golds |= {word: sounds[british] for word, sounds in _WORDS.items()}
         self.golds |= {word.capitalize(): sounds[british] for word, sounds in _WORDS.items()}
         names = load_names(british)
-        english = self.golds.keys()
+        english = self.golds.keys() | self.silvers.keys()
         # A name without its accents may be another word: Rosé, Rose.
         self._names = {name: sound for name, sound in names.words.items() if name in names.own or name not in english}
         self.phrases = names.phrases

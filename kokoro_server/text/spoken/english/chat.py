@@ -34,13 +34,15 @@ _SIGNS |= frozenset(
     "i".split()
 )
 # Words that are chat in a line without any capital, even if there is no other.
-_ALONE = frozenset("b bc c cant hr im no1 prob probs r rn ty u ur urs w wont y".split())
+_ALONE = frozenset("b bc c cant hr im ive no1 prob probs r rn ty u ur urs w wont y".split())
 # The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
     for letter, pattern in {
         "b": r"\b(?:ll|to|2|will|can|must|wanna|gonna|gotta|would|could|should|not|might|dont|cant|wont|u|just) \0|"
         r"\0 (?:there|here|back|careful|safe|nice|good|right|late|home|ok|happy)\b",
+        "atm": r"(?<!\ban )(?<!\bthe )\0",
+        "mo": r"[0-9] ?\0",
         "def": r"(?<!\bthe )(?<!\ba )(?<!\bof )\0",
         "min": r"\b(?:an?|per|one|this|last|every|sec or) \0",
         "sec": r"\b(?:an?|per|one|this|last|every) \0",

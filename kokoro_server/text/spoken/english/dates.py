@@ -18,7 +18,7 @@ _WEEKDAY = any_of(_WEEKDAYS)
 _ANSWERED = "RSVP|(?i:due|reply|respond|return|register|submit|send|pay|order|apply|done|ready|back)"
 _ANY_WEEKDAY = rf"(?:{_WEEKDAY}|{any_of(dict.fromkeys(_WEEKDAYS.values()))})"
 _MONTH = rf"(?P<month>(?:{FULL_MONTH})|(?:{SHORT_MONTH})\b\.?)"
-_DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)"
+_DAY = r"(?P<day>(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th|(?<=[23])d)?)"
 _TO_DAY = rf"(?:\s?(?P<dash>{DASH})\s?(?P<today>(?:[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?)(?![0-9]))?"
 # The beginning and the end of a date, beside a dash between two dates.
 _DATE_END = rf"(?:[0-9]{{4}}|[0-9](?:st|nd|rd|th)?|{FULL_MONTH}|(?:{SHORT_MONTH})\.?|BCE?|AD|CE|present|Present)"

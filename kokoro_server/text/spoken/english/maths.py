@@ -284,7 +284,7 @@ RULES = [
     rule("dot", r"(?<=∇)[·⋅]", "dot", "∇"),
     rule(
         "function",
-        r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|[xy](?!\p{L}))|[0-9])",
+        r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|x(?!\p{L}))| y(?!\p{L})|[0-9])",
         lambda match, _dialect: {"sin": "sine", "cos": "cosine", "tan": "tangent"}[match["name"]],
         "(²³θφαβωπxy0123456789",
     ),
