@@ -62,7 +62,11 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
         names = load_names(british)
         english = self.golds.keys() | self.silvers.keys()
         # A name without its accents may be another word: Rosé, Rose.
-        self._names = {name: sound for name, sound in names.words.items() if name in names.own or name not in english}
+        self._names = {
+            name: sound
+            for name, sound in names.words.items()
+            if name in names.own or english.isdisjoint((name, name.lower()))
+        }
         self.phrases = names.phrases
         self.read_as: dict[str, str] = {}  # `name` or a language, by the words that were so read; for its user to clear
 

@@ -28,6 +28,21 @@ _BRITISH_R = (
     (re.compile(r"ʀ"), "ɹ"),
 )
 _BRITISH_VOWELS = str.maketrans({"O": "Q", "æ": "a", "ᵻ": "ɪ", "ɾ": "t"})
+# Without their accents, these are English, or are said as in English.
+_ENGLISH = frozenset(
+    "Agnes Ake Alegria Amalia Andres Angela Antonio Asa Avila Banas Barragan Bien Blazek Bolano Boll Brac Bui "
+    "Bures Cantu Castaneda Cecile Cha Chavez Clemence Cleo Conde Constanta Cordova Cu Dai Dao Dario Deleon Diem "
+    "Doner Dorr Dube Duc Duran Eder Edith Elias Elisabeth Elise Eloise Emile Eric Esterhazy Eugenie Eusebio "
+    "Farias Faure Gagne Galati Galvan Garcia Genevieve Gerard Giessen Gisele Goi Gon Gote Gotz Hai Hebert Helene "
+    "Hermes Hoa Honore Hue Ibrahim Ines Itza Jerome Jonas Josue Julich Katerina Kis Klos Koc Kolar Kosinski "
+    "Krasinski Kuhn Kus Ky Lazaro Le Lea Lebron Leger Leon Leonie Leos Lois Lukas Ly Macias Macon Manti Marias "
+    "Masse Matias Mejia Menard Mendez Merida Michal Micheal Millan Mobius Moise Molnar Montano Negron Ngo Nicolas "
+    "Nis Nordstrom Noren Nunez Paco Pena Pepin Perez Phong Polak Polya Quan Ramirez Ramon Rendon Renteria Riona "
+    "Riza Rohm Romo Rosinski Ruben Saldivar Sanchez Santamaria Savic Schafer Schaffer Schroder Schutz Seguin "
+    "Soder Solis Stefan Stepan Store Sule Sundstrom Szabo Teran Tet Theo Theodore Therese Theriault Tomas Toth "
+    "Tri Trinh Tung Turo Valdes Valentin Valerie Valery Vallee Velez Vera Vezina Vlasic Voller Wisniewski Wozniak "
+    "Wurth Zielinski Zurek".split()
+)
 _LONG_O = re.compile(r"(?i)a[uwl]")
 _CLOSED = re.compile(rf"[^{_VOWEL}ˈˌːɹwj]{{2}}")
 
@@ -52,7 +67,8 @@ def load_names(british: bool) -> NameTable:
             phrases.setdefault(words[0], []).append((words, sounds.split(" ")))
         else:
             own[name] = sounds
-            folded[plain] = sounds
+            if plain not in _ENGLISH:
+                folded[plain] = sounds
     for same_start in phrases.values():
         same_start.sort(key=lambda phrase: -len(phrase[0]))
     return NameTable(folded | own, frozenset(own), phrases)

@@ -42,6 +42,7 @@ _RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
 
 SILENCE = "[pause:0.3s]"  # for a text of punctuation alone
 MAX_PUNCTUATION = 100  # characters
+NAMED_SIGNS = frozenset("#%&@/\\*_‰§¶†‡•")  # that are no punctuation of a sentence
 
 
 def _voice_name(value: Any) -> Any:
@@ -232,9 +233,11 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
 
 
 def _is_punctuation(text: str) -> bool:
-    """Clients try a server out with a bare full stop, for which OpenAI answers with silence."""
+    """Clients try a server out with a bare full stop, for which OpenAI answers with silence. Other signs are named."""
     marks = text[: MAX_PUNCTUATION + 1].strip()
-    return 0 < len(marks) <= MAX_PUNCTUATION and all(unicodedata.category(mark)[0] == "P" for mark in marks)
+    return 0 < len(marks) <= MAX_PUNCTUATION and all(
+        unicodedata.category(mark)[0] == "P" and mark not in NAMED_SIGNS for mark in marks
+    )
 
 
 class OpenAIModel(BaseModel):

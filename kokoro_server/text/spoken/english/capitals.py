@@ -97,17 +97,19 @@ def _edited(text: str, edits: Iterable[tuple[int, str]]) -> str:
     return "".join(characters)
 
 
+_CHANGES = {"name": str.capitalize, "code": str.upper, "small": str.lower}
+
+
 def _names(text: str) -> Iterator[tuple[int, str]]:
     """What has a capital in ordinary prose: each word that can be the sign of such a name is looked at."""
     for word in _LETTERS.finditer(text):
         for pattern in _CUES.get(word[0], ()):
             if match := pattern.match(text, word.start()):
-                for start, end in match.spans("name"):
-                    yield start, text[start:end].capitalize()
-                for start, end in match.spans("code"):
-                    yield start, text[start:end].upper()
-                for start, end in match.spans("small"):
-                    yield start, text[start:end].lower()
+                for group, change in _CHANGES.items():
+                    for start, end in match.spans(group):
+                        changed = change(text[start:end])
+                        if len(changed) == end - start:  # not with ß, whose capitals are two letters
+                            yield start, changed
 
 
 def _cased(text: str, start: int, end: int) -> Iterator[_Cased]:
@@ -238,12 +240,12 @@ _NOT_NAMES = any_of(
 )
 _MONTHS = [name.lower() for name in MONTH_NAMES if name not in ("March", "May")]
 _SHORT_MONTHS = [name for name in SHORT_MONTH.lower().split("|") if name != "mar"]
-_DAYS = [day.lower() for day in (*_WEEKDAYS, *_WEEKDAYS.values()) if day not in ("Sat", "Sun", "Wed")]
+_DAYS = [day.lower() for day in (*_WEEKDAYS, *_WEEKDAYS.values()) if day not in ("Sat", "Sun", "Wed", "Weds")]
 _ANY_MONTH = rf"(?:{any_of((*_MONTHS, *_SHORT_MONTHS, 'mar', 'march', 'may'))})"
 _ANY_DAY = rf"(?:{any_of((*_DAYS, 'sat', 'sun', 'wed'))})"
 _BEFORE_NUMBERS = "NO NOS VOL VOLS FIG FIGS CH CHAP PT SEC ART APP OP EP PP".split()
 _NUMERALS = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xx xxi xxii xxiii".split()
-_LEFT, _RIGHT = r"(?<![\p{L}\p{N}.'’@/_])", r"(?![\p{L}\p{N}'’@_]|\.\p{L})"
+_LEFT, _RIGHT = r"(?<![\p{L}\p{N}.;'’@/_])", r"(?![\p{L}\p{N}'’@_]|\.\p{L})"
 _DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
 _TIME = r"[0-9]{1,2}(?::[0-9]{2})?\s?[ap]\.?m\b"
 _DATE_WORDS = r"(?:on|by|until|till|til|from|since|through|thru|of|for|before|after|in|next|last|this|every|and|to|due)"

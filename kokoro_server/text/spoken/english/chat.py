@@ -34,7 +34,7 @@ _SIGNS |= frozenset(
     "i".split()
 )
 # Words that are chat in a line without any capital, even if there is no other.
-_ALONE = frozenset("b bc c cant hr im ive no1 prob probs r rn ty u ur urs w wont y".split())
+_ALONE = frozenset("abt b bc c cant hr im ive no1 prob probs r rn tho ty u ur urs w wont y".split())
 # The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
