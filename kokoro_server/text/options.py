@@ -20,8 +20,8 @@ class ReadingOptions:
     code_blocks: CodeReading = "speak"
     code_spans: CodeReading = "speak"
     lexicon: Mapping[str, str] | None = None
-    name_signs: bool = False  # a sign that is all of the text is said by its name
     unspeakable: OnUnspeakable | None = None  # for letters that cannot be said; None: the server's setting
+    name_signs: bool = False  # a sign that is all of the text is said by its name
 
 
 DEFAULT_OPTIONS = ReadingOptions()

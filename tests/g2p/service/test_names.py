@@ -25,7 +25,7 @@ FOREIGN = {
 }  # fmt: skip
 PLAIN = {
     "nice": "nˈIs", "Nice": "nˈIs", "job": "ʤˈɑb", "reading": "ɹˈidɪŋ", "polish": "pˈɑlɪʃ",
-    "resume": "ɹəzˈum", "rose": "ɹˈOz", "mobile": "mˈObᵊl", "Washington": "wˈɔʃɪŋtən",
+    "rose": "ɹˈOz", "mobile": "mˈObᵊl", "Washington": "wˈɔʃɪŋtən",
     "Blorgenfield": "blˈɔɹʤənfˌild",
 }  # fmt: skip
 
