@@ -50,7 +50,7 @@ _BESIDE = {
         "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
         "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
         "n": r"[a-z] \0 [a-z]",
-        "no1": r"\0 (?:knows|cares|else|ever|can|will|has|likes|said|came|here|there|[a-z]+ (?:me|us|u|you|him|her|it))\b",
+        "no1": r"\0 (?:knows|cares|else|ever|can|will|has|likes|said|came|here|[a-z]+ (?:me|us|u|you|him|her|it))\b",
         "r": r"\0 (?:u|we|you|they|the|these|those|not|gonna|so|my|ur|there)\b|"
         r"\b(?:u|we|they|you|how|where|who|what|when|why|y|ppl|guys|these|those|i|kids) \0",
         "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no)\b",
