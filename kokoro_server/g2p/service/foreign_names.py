@@ -78,10 +78,6 @@ def read_foreign(name: str) -> tuple[str, str] | None:
     return (sounds, letters.language) if letters and sounds else None
 
 
-def letters_of(language: str) -> ForeignLetters:
-    return next(letters for letters in _languages() if letters.language == language)
-
-
 @cache
 def _languages() -> tuple[ForeignLetters, ...]:
     text = (files(__package__) / "data" / "foreign_letters.toml").read_text(encoding="utf-8")
