@@ -23,6 +23,7 @@ MAX_HEAD = 32_768  # bytes of a request line and all headers
 SPARE_CONNECTIONS = 50  # above the limit, so that probes are answered and clients are asked to come back
 RETRY_AFTER = 1  # seconds
 FIRST_MOMENT = 0.5  # seconds in which the first request on a new connection usually comes
+KEEP_ALIVE = 75  # seconds for the next request on a connection: longer than clients and proxies keep one that is idle
 CROWDED = "crowded"  # set in a request's scope when there are too many connections
 
 
@@ -141,7 +142,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or Refusal(HTTPStatus.BAD_REQUEST, "bad_request", msg))
 
     def close_if_overdue(self) -> None:
-        if self._waiting_since is None or self.loop.time() - self._waiting_since <= self.limits.seconds:
+        seconds = KEEP_ALIVE if self._is_kept_alive() else self.limits.seconds
+        if self._waiting_since is None or self.loop.time() - self._waiting_since <= seconds:
             return
         if self._is_answering():  # the next request may wait that long for its turn
             return
@@ -158,6 +160,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
+
+    def _is_kept_alive(self) -> bool:
+        """Whether it has had its answer and has asked nothing since, and nobody needs its place."""
+        is_idle = self.cycle is not None and not (self._in_head or self._refused or self.cycle.more_body)
+        return is_idle and not self._is_crowded(-self.limits.connections // 2)
 
     def _is_crowded(self, spare: int = 0) -> bool:
         return len(self.connections) + self.limits.elsewhere() > self.limits.connections + spare

@@ -20,7 +20,7 @@ from kokoro_server.api.agents.sockets import MAX_MESSAGE
 from kokoro_server.api.middleware.shutdown import RunningRequests
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import EngineUnavailable
-from kokoro_server.http.protocol import ConnectionLimits, LimitedServer, limited
+from kokoro_server.http.protocol import KEEP_ALIVE, ConnectionLimits, LimitedServer, limited
 from kokoro_server.http.websocket_protocol import WebSocketProtocol
 from kokoro_server.observability.siblings import Cell, Siblings
 from kokoro_server.runtime.background import background
@@ -99,6 +99,7 @@ async def serve(
             access_log=False,
             forwarded_allow_ips=list(settings.forwarded_allow_ips),
             timeout_graceful_shutdown=SHUTDOWN_GRACE,
+            timeout_keep_alive=KEEP_ALIVE,
             http=limited(limits),
             ws=WebSocketProtocol,
             ws_ping_interval=PING_INTERVAL,

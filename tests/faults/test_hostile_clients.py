@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -158,11 +159,28 @@ def trickled(client: socket.socket, bit: bytes) -> bytes:
 def test_a_connection_without_a_request_is_closed(server: Server, bit: bytes) -> None:
     with connected(server) as client, contextlib.suppress(ConnectionError):
         assert trickled(client, bit) == b""
+
+
+def test_a_connection_is_kept_for_the_next_request(server: Server) -> None:
+    """Longer than httpx keeps one, 5 s: a request that is sent while the server closes its connection is lost."""
     with connected(server) as client:
-        client.sendall(HEAD + b"\r\n")
-        assert client.recv(15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
+        for pause in (6.5, 0):
+            client.sendall(HEAD + b"\r\n")
+            answer = HTTPResponse(client)
+            answer.begin()
+            assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
+            time.sleep(pause)
+
+
+@pytest.mark.parametrize("bit", [b"", b"\r\n"], ids=["nothing", "empty lines"])
+def test_when_half_of_the_connections_are_in_use_idle_ones_are_closed(server: Server, bit: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected(server)) for _ in range(MAX_CONNECTIONS // 2 + 1)]
+        for client in clients:
+            client.sendall(HEAD + b"\r\n")
+            assert client.recv(15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
         with contextlib.suppress(ConnectionError):
-            assert trickled(client, bit).endswith(b'{"status":"ok"}')
+            assert trickled(clients[0], bit).endswith(b'{"status":"ok"}')
 
 
 def test_requests_that_come_together_or_in_bits_are_answered_in_order(server: Server) -> None:
