@@ -130,7 +130,7 @@ async def test_the_queue_unloads_it_while_graphs_are_still_captured_and_loads_it
     finally:
         await queue.stop()
     print(f"host memory {[size // MB for size in host]} MB")
-    assert host[-1] - host[1] < 12 * MB  # 30 MB a cycle while each had threads of its own
+    assert host[-1] - host[1] < 30 * MB  # of three cycles: each took 30 MB while it had threads of its own
 
 
 def test_memory_that_others_have_taken_meanwhile_is_told_and_what_was_loaded_is_freed(
