@@ -48,8 +48,9 @@ def client(server: Server, connections: int) -> Client:
     return http
 
 
-async def run(server: Server, clients: int, seconds: float, seed: int) -> Tally:
-    tally, end = Tally(), time.monotonic() + seconds
+async def run(server: Server, clients: int, seconds: float, seed: int, tally: Tally | None = None) -> Tally:
+    """Counted in `tally`, if there is one already."""
+    tally, end = tally or Tally(), time.monotonic() + seconds
     async with client(server, clients) as http:
         await asyncio.gather(
             *(_client(http, random.Random(f"{seed} {n}"), tally, end, n < WITH_JOBS) for n in range(clients))
