@@ -17,6 +17,7 @@ SWITCH_INTERVAL = 0.00005
 GC_THRESHOLD = 10_000  # net new objects that start a collection of the youngest generation
 LAG_INTERVAL = 0.25  # seconds from one look at the loop's lag to the next
 M_ARENA_MAX, ARENAS = -8, 2  # of glibc's mallopt. Each thread would else have a pool of freed memory of its own
+M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 256 * 1024  # bytes
 QUIET = 5  # seconds without a request, after which freed memory is given back to the system
 TRIM_EVERY = 30  # seconds from one time to the next if requests never stop
 
@@ -48,6 +49,16 @@ def _share_freed_memory() -> None:
     """Let threads use each other's freed memory. Those that encode clips would keep the largest each has ever had."""
     with contextlib.suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, ARENAS)
+
+
+def give_back_large_blocks() -> None:
+    """Let the system have those that are freed, such as a clip's audio, at once.
+
+    glibc by itself keeps ever larger ones after it has freed the first, and what lives long comes to lie between them.
+    For a process that computes, new pages for every block would cost too much.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL("libc.so.6").mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
 
 
 def freeze_heap() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import KokoroError
 from kokoro_server.observability import logs, tracing
-from kokoro_server.runtime.event_loop import run_on_loop
+from kokoro_server.runtime.event_loop import give_back_large_blocks, run_on_loop
 from kokoro_server.runtime.sockets import Listeners, ignore_hangup
 from kokoro_server.runtime.subprocesses import StartReport, exit_with_parent
 from kokoro_server.server.ipc.shared_state import SharedState
@@ -65,6 +65,7 @@ def _run_api(settings: Settings, options: argparse.Namespace, report: StartRepor
     listeners = Listeners(socket.socket(fileno=options.listener), wyoming)
     exit_with_parent(ORPHAN_GRACE, on_orphaned=listeners.free_ports)
     on_ready = partial(report.finish, READY)
+    give_back_large_blocks()
     run_on_loop(api_worker.serve(settings, number, SharedState(options.state), options.path, listeners, on_ready))
 
 
