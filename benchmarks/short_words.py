@@ -194,7 +194,7 @@ def listen(clip: listening.Clip, silence: float) -> str:
 
     model, tokenizer = whisper()
     audio = np.concatenate([np.zeros(int(silence * SAMPLE_RATE), np.float32), clip])
-    features = pad_or_trim(model.feature_extractor(asr._resampled(audio, SAMPLE_RATE)), WINDOW)
+    features = pad_or_trim(model.feature_extractor(asr.resampled(audio, SAMPLE_RATE)), WINDOW)
     prompt = model.get_prompt(tokenizer, [], without_timestamps=True)
     encoded = model.encode(np.ascontiguousarray(features))
     (found,) = model.model.generate(encoded, [prompt], beam_size=5, max_length=MAX_HEARD, suppress_tokens=[-1])
