@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import re
 import socket
@@ -209,6 +210,59 @@ def test_other_languages_are_timed_by_phrase(tiny_server: Server) -> None:
     words = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()["words"]
     assert all(word["phrase"] for word in words)
     assert "".join(word["text"] for word in words).count("Hola") == 1
+
+
+SOUNDS = {"text": "Bob paid $25, [pause:200ms] and [left](/lˈɛft/).", "timings": "phonemes", "visemes": "oculus"}
+
+
+def test_phonemes_fill_their_words(tiny_server: Server) -> None:
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=SOUNDS, timeout=60).json()
+    words, phonemes = answer["words"], answer["phonemes"]
+    for number, word in enumerate(words):
+        own = [phoneme for phoneme in phonemes if phoneme["word"] == number]
+        times = [(phoneme["start"], phoneme["end"]) for phoneme in own]
+        assert (times[0][0], times[-1][1]) == (word["start"], word["end"])
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(times))
+    said = "".join(phoneme["symbol"] for phoneme in phonemes)
+    assert said == "bˈɑbpˈAdtwˈɛntifˈIvdˈɑləɹzændlˈɛft"
+    visemes = [each["viseme"] for each in answer["visemes"]]
+    assert visemes[:5] == ["PP", "aa", "PP", "E", "I"]
+    assert visemes.count("sil") == 2, "at the pause and at the end"
+    starts = [each["start"] for each in answer["visemes"]]
+    assert starts == sorted(starts)
+    assert starts[-1] == words[-1]["end"] <= answer["duration"]
+    plain = httpx.post(f"{tiny_server.url}/tts/captioned", json={"text": SOUNDS["text"]}, timeout=60).json()
+    assert {name: answer[name] for name in plain} == plain
+    assert set(answer) - set(plain) == {"phonemes", "visemes"}
+
+
+@pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
+def test_phonemes_are_streamed_with_the_audio(tiny_server: Server, accept: str) -> None:
+    url = f"{tiny_server.url}/tts/captioned"
+    response = httpx.post(url, json=SOUNDS, headers={"accept": accept}, timeout=60)
+    lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith(("{", "data: "))]
+    events = [json.loads(line) for line in lines][:-1]
+    whole = httpx.post(url, json=SOUNDS, timeout=60).json()
+    assert [each for event in events for each in event["visemes"]] == whole["visemes"]
+    symbols = [phoneme["symbol"] for event in events for phoneme in event["phonemes"]]
+    assert symbols == [phoneme["symbol"] for phoneme in whole["phonemes"]]
+    for event in events:
+        assert {phoneme["word"] for phoneme in event["phonemes"]} == set(range(len(event["words"])))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"timings": "letters"}, "'words' or 'phonemes'"),
+        ({"visemes": "tongue"}, "'oculus' or 'azure'"),
+        ({"visemes": "azure", "format": "srt"}, "subtitles have no visemes"),
+        ({"timings": "phonemes", "format": "vtt"}, "subtitles have no timings"),
+    ],
+)
+def test_wrong_timings_are_refused(tiny_server: Server, fields: dict[str, str], says: str) -> None:
+    response = httpx.post(f"{tiny_server.url}/tts/captioned", json={"text": "Hello."} | fields, timeout=60)
+    assert response.status_code == 422
+    assert says in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("format", "media_type"), [("srt", "application/x-subrip"), ("vtt", "text/vtt")])
