@@ -9,6 +9,7 @@ import json
 import re
 import socket
 import time
+import tomllib
 import wave
 import zipfile
 from pathlib import Path
@@ -205,11 +206,42 @@ def test_word_timings_cover_the_text_in_order(tiny_server: Server) -> None:
     assert say(tiny_server, text, speed=1.2).content == base64.b64decode(answer["audio"])
 
 
-def test_other_languages_are_timed_by_phrase(tiny_server: Server) -> None:
-    body = {"text": "Hola, amigo. ¿Qué tal?", "voice": "ef_dora"}
-    words = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()["words"]
-    assert all(word["phrase"] for word in words)
-    assert "".join(word["text"] for word in words).count("Hola") == 1
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("es", "Hola, amigo. ¿Qué tal?", "Hola|amigo|Qué|tal"),
+        ("fr-FR", "Il y a 25 amis, n'est-ce pas ?", "Il|y|a|25|amis|n'est-ce|pas"),
+        ("hi", "मेरा नाम राम है।", "मेरा|नाम|राम|है"),
+        ("it", "C'è un po' d'acqua.", "C'è|un|po'|d'acqua"),
+        ("pt-BR", "Custa R$ 10, certo?", "Custa|R$ 10|certo"),
+        ("ja", "価格は¥500です。", "価格|は|¥500|です"),
+        ("zh", "我有25%的书。", "我|有|25%|的|书"),
+    ],
+)
+def test_all_languages_are_timed_by_word(tiny_server: Server, language: str, text: str, words: str) -> None:
+    body = {"text": text, "language": language, "timings": "phonemes"}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()
+    assert [word["text"] for word in answer["words"]] == words.split("|")
+    assert not any(word["phrase"] for word in answer["words"])
+    assert all(text[word["char_start"] : word["char_end"]] == word["text"] for word in answer["words"])
+    assert [phoneme["word"] for phoneme in answer["phonemes"]] == sorted(
+        phoneme["word"] for phoneme in answer["phonemes"]
+    )
+
+
+@pytest.mark.parametrize("language", ["es", "fr-FR", "hi", "it", "pt-BR", "ja", "zh"])
+def test_the_words_of_many_sentences_are_in_order_and_within_the_audio(tiny_server: Server, language: str) -> None:
+    path = Path(__file__).parent.parent / "text" / "language_sentences.toml"
+    sentences = tomllib.loads(path.read_text(encoding="utf-8"))[language]
+    text = " ".join((sentences * 2)[:50])
+    body = {"text": text, "language": language}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=120).json()
+    times = [time for word in answer["words"] for time in (word["start"], word["end"])]
+    assert times == sorted(times)
+    assert 0 <= times[0] < times[-1] <= answer["duration"]
+    assert all(word["start"] < word["end"] for word in answer["words"])
+    said = "".join(word["text"] for word in answer["words"])
+    assert re.findall(r"\w", said) == re.findall(r"\w", text)
 
 
 SOUNDS = {"text": "Bob paid $25, [pause:200ms] and [left](/lˈɛft/).", "timings": "phonemes", "visemes": "oculus"}

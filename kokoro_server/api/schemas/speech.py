@@ -283,7 +283,7 @@ class CaptionedRequest(SpeechRequest, TimingFields):
 
 
 class TimedWord(BaseModel):
-    """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
+    """A word as it is written and when it is spoken; or a phrase, where its words cannot be distinguished."""
 
     text: str
     start: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
@@ -358,7 +358,7 @@ class ReadSentence(BaseModel):
 
 
 class WordReading(ReadSentence):
-    """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
+    """A word and its phonemes; or a phrase, where its words cannot be distinguished."""
 
     phrase: bool
     read_as: str | None = Field(
