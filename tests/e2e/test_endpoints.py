@@ -306,6 +306,34 @@ def test_subtitles(tiny_server: Server, format: str, media_type: str) -> None:
     assert "nobody knew why" in response.text.replace("\n", " ")
 
 
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        (
+            "fr-FR",
+            "Les enfants de la grande maison ont vu 25 oiseaux dans les arbres de leur vieil oncle " * 2,
+        ),
+        (
+            "es",
+            "La vieja casa de la esquina tiene una puerta roja y 12 ventanas que dan a la calle del pueblo " * 2,
+        ),
+    ],
+)
+def test_subtitles_of_other_languages_follow_their_words(tiny_server: Server, language: str, text: str) -> None:
+    body = {"text": text, "language": language}
+    words = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()["words"]
+    subtitles = httpx.post(f"{tiny_server.url}/tts/captioned", json=body | {"format": "srt"}, timeout=60).text
+    cues = re.findall(r"(\d+):(\d+):(\d+),(\d+) --> .*\n((?:.+\n)+)", subtitles)
+    assert len(cues) > 2
+    place = 0
+    for hours, minutes, seconds, milliseconds, lines in cues:
+        assert lines.split() == [word["text"] for word in words[place : place + len(lines.split())]]
+        start = 3600 * int(hours) + 60 * int(minutes) + int(seconds) + int(milliseconds) / 1000
+        assert start == pytest.approx(words[place]["start"], abs=0.002)
+        place += len(lines.split())
+    assert place == len(words)
+
+
 @pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
 def test_timings_are_streamed_with_the_audio(tiny_server: Server, accept: str) -> None:
     text = "One small step. [pause:100ms] It was late. [pause:100ms] They went out."  # a clip too is cut at pauses
