@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from functools import partial
 
 from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
@@ -15,7 +16,7 @@ from pydantic import BaseModel
 
 from kokoro_server.api.clip_files import ClipFile
 from kokoro_server.api.disconnect import CancellableStreamingResponse
-from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, SpeechRequest, TimedWord
+from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, SpeechRequest, TimedWord, TimingFields
 from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, rendered_clip, speak
 from kokoro_server.api.streaming import FRAMING, Events, RenderedSegments, event_stream
 from kokoro_server.audio.encode import Output
@@ -37,9 +38,9 @@ async def captioned_response(body: CaptionedRequest, request: Request, timeout: 
     accepted = request.headers.get("accept", "")
     framing = next((kind for kind in FRAMING if kind in accepted), None)
     if framing and not subtitles:
-        return await event_stream(request, body, timeout, framing, audio_events, _error_event)
+        return await event_stream(request, body, timeout, framing, partial(audio_events, asked=body), _error_event)
     if not subtitles:
-        return await json_clip_response(request, body, timeout, _captioned)
+        return await json_clip_response(request, body, timeout, partial(_captioned, asked=body))
     body.rendering()  # its options are checked even though no audio is sent
     clip = await speak(body, request, timeout, _NoAudio())
     media_type, write = subtitles
@@ -70,7 +71,8 @@ def subtitle_cues(speech: Speech, clip: Clip) -> list[Cue]:
     return [*cues[:-1], *(replace(last, end=max(min(last.end, end), last.start + 0.001)) for last in cues[-1:])]
 
 
-def _captioned(clip: Clip, output: Output) -> Captioned:
+def _captioned(clip: Clip, output: Output, asked: TimingFields) -> Captioned:
+    sound_times: JsonObject = {**asked.sound_times(clip)}
     return Captioned(
         audio="",
         format=output.format,
@@ -79,6 +81,7 @@ def _captioned(clip: Clip, output: Output) -> Captioned:
         voice=clip.voice,
         words=[TimedWord(**asdict(word)) for word in clip.words],
         skipped=clip.skipped,
+        **sound_times,
     )
 
 
@@ -92,7 +95,7 @@ class _NoAudio:
 
 
 def _json_around_audio(answer: BaseModel) -> tuple[bytes, bytes]:
-    before, after = answer.model_dump_json().encode().split(b'""', 1)
+    before, after = answer.model_dump_json(exclude_unset=True).encode().split(b'""', 1)
     return before + b'"', b'"' + after
 
 
@@ -117,16 +120,17 @@ def _base64(parts: Sequence[bytes]) -> Iterator[bytes]:
     yield b64encode(rest)
 
 
-async def audio_events(segments: RenderedSegments) -> Events:
+async def audio_events(segments: RenderedSegments, asked: TimingFields | None = None) -> Events:
     """Yields `audio` events, each with the next bytes of the file and the words that begin in them, then `done`."""
+    asked = asked or TimingFields()
     samples = skipped = 0
     async for segment, data in segments:
         samples += len(segment.audio)
         skipped += segment.skipped
-        words = [asdict(word) for word in segment.words]
+        times = {"words": [asdict(word) for word in segment.words], **asked.sound_times(segment)}
         for audio in event_audio(data):
-            yield {"type": "audio", "audio": audio, "words": words}
-            words = []
+            yield {"type": "audio", "audio": audio, **times}
+            times = {name: [] for name in times}
     yield {"type": "done", "duration": round(samples / SAMPLE_RATE, 4), "skipped": skipped}
 
 

@@ -109,7 +109,11 @@ def segment_later(segment: Segment, seconds: float) -> Segment:
     """A copy whose words come later, as they do in a file that begins with silence which the audio does not have."""
     if not seconds:
         return segment
-    return replace(segment, timings=lambda: tuple(later(word, seconds) for word in segment.words))
+    return replace(
+        segment,
+        timings=lambda: tuple(later(word, seconds) for word in segment.words),
+        sounds=lambda: tuple(later(phoneme, seconds) for phoneme in segment.phonemes),
+    )
 
 
 async def speak(body: SpeechRequest, request: Request, timeout: float | None, overflow: Overflow) -> Clip:

@@ -62,11 +62,31 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
+class Phoneme:
+    """A phoneme, when it is spoken, and the index of its word."""
+
+    symbol: str
+    start: float
+    end: float
+    word: int
+
+
+@dataclass(frozen=True, slots=True)
+class MouthShape:
+    """A viseme, by its name or number, which holds until the next one."""
+
+    viseme: str | int
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
 class CaptionedChunk:
-    """The next bytes of an audio file, and the words spoken in it."""
+    """The next bytes of an audio file, and the words spoken in it; phonemes and visemes if they were asked for."""
 
     audio: bytes = field(repr=False)
     words: tuple[Word, ...]
+    phonemes: tuple[Phoneme, ...] = ()
+    visemes: tuple[MouthShape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,8 @@ class CaptionedClip:
     duration: float
     words: tuple[Word, ...]
     skipped: int = 0
+    phonemes: tuple[Phoneme, ...] = ()
+    visemes: tuple[MouthShape, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +149,7 @@ class Voice:
     installed: bool = True  # whether the server can read its language
 
 
-T = TypeVar("T", Voice, Word, ReadSpan, ReadWord)
+T = TypeVar("T", Voice, Word, Phoneme, MouthShape, ReadSpan, ReadWord)
 
 
 def voices(listing: Mapping[str, Any]) -> list[Voice]:
@@ -135,12 +157,17 @@ def voices(listing: Mapping[str, Any]) -> list[Voice]:
 
 
 def captioned_chunk(event: Mapping[str, Any]) -> CaptionedChunk:
-    return CaptionedChunk(b64decode(event["audio"]), _each(Word, event["words"]))
+    return CaptionedChunk(b64decode(event["audio"]), _each(Word, event["words"]), *_sounds(event))
 
 
 def captioned_clip(answer: Mapping[str, Any]) -> CaptionedClip:
     words = _each(Word, answer["words"])
-    return CaptionedClip(b64decode(answer["audio"]), answer["duration"], words, answer.get("skipped", 0))
+    skipped = answer.get("skipped", 0)
+    return CaptionedClip(b64decode(answer["audio"]), answer["duration"], words, skipped, *_sounds(answer))
+
+
+def _sounds(answer: Mapping[str, Any]) -> tuple[tuple[Phoneme, ...], tuple[MouthShape, ...]]:
+    return _each(Phoneme, answer.get("phonemes", ())), _each(MouthShape, answer.get("visemes", ()))
 
 
 def text_reading(answer: Mapping[str, Any]) -> TextReading:

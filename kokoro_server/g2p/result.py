@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Token(NamedTuple):
-    """A word or a mark of the text; `phonemes` is empty where it has no sound of its own.
+    """A word or a mark of the text; `phonemes` is empty where it has no sound of its own. A mark may have no text.
 
     `read_as` is `name` for a word of the table of names, and the code of a language for a name read by its letters.
     """
@@ -22,7 +22,8 @@ class Token(NamedTuple):
 class G2PResult:
     """The phonemes of a text, all of them in the model's vocabulary.
 
-    English comes with tokens: their phonemes, each followed by the token's whitespace, make up `phonemes`.
+    The phonemes of the tokens, each followed by its whitespace, make up `phonemes`. They are None where the words of a
+    text cannot be recognized in its phonemes.
     """
 
     phonemes: str

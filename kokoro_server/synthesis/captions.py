@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TypeVar
 
 import regex
 
+from kokoro_server.synthesis.phonemes import PhonemeTiming
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.pauses import PAUSE_MARKUP
 from kokoro_server.text.script import PlainText, Script
@@ -35,6 +37,9 @@ BLANK = regex.compile(r"[\s\p{Cc}]")
 CLAUSE_END = regex.compile(r"[,;:—–、，；：][\p{Pe}\p{Pf}\"']*$")
 
 
+Timed = TypeVar("Timed", "Timing", PhonemeTiming)
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """A word, or a phrase where words are not known, and when it is spoken: `text == original[char_start:char_end]`."""
@@ -47,8 +52,8 @@ class Timing:
     phrase: bool
 
 
-def later(word: Timing, seconds: float) -> Timing:
-    """A copy of the word that comes later, with its times to a tenth of a millisecond."""
+def later(word: Timed, seconds: float) -> Timed:
+    """A copy of the word or phoneme that comes later, with its times to a tenth of a millisecond."""
     return replace(word, start=round(word.start + seconds, 4), end=round(word.end + seconds, 4))
 
 

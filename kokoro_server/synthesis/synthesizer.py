@@ -29,6 +29,7 @@ from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_q
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
+from kokoro_server.synthesis.phonemes import PhonemeTiming
 from kokoro_server.synthesis.speech import Speech, in_thread_if_long, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
@@ -82,6 +83,15 @@ class Clip:
     @property
     def words(self) -> tuple[Timing, ...]:
         return tuple(word for segment in self.segments for word in segment.words)
+
+    @property
+    def phonemes(self) -> tuple[PhonemeTiming, ...]:
+        """The phonemes of `words`."""
+        found, words = list[PhonemeTiming](), 0
+        for segment in self.segments:
+            found += (replace(phoneme, word=phoneme.word + words) for phoneme in segment.phonemes)
+            words += len(segment.words)
+        return tuple(found)
 
     @property
     def audio(self) -> Audio:

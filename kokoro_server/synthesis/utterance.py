@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.engine.rows import model_speed, token_starts
 from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.phonemes import PhonemeTiming, sounds, symbol
 from kokoro_server.text.pauses import NATURAL_PAUSES, Pause, Pauses
 from kokoro_server.text.phonemized import PhonemizedWord
 from kokoro_server.text.pieces import Piece
@@ -42,6 +43,7 @@ class Segment:
     outcome: Outcome | None
     last: bool
     timings: Callable[[], tuple[Timing, ...]] = tuple
+    sounds: Callable[[], tuple[PhonemeTiming, ...]] = tuple
     skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first speech
     text_ms: float = 0.0  # that the text took until its first phonemes were there
 
@@ -49,6 +51,11 @@ class Segment:
     def words(self) -> tuple[Timing, ...]:
         """Word timings in seconds from the start of the utterance. Computed when asked for: most clients do not."""
         return self.timings()
+
+    @cached_property
+    def phonemes(self) -> tuple[PhonemeTiming, ...]:
+        """The phonemes of `words`, which they fill without a gap."""
+        return self.sounds()
 
     @property
     def audio(self) -> Audio:
@@ -120,10 +127,11 @@ class Utterance:
         self._begun = True
         durations = beginning.result.durations
         trimmed = self._joiner.begin(Sound(beginning.result.audio), int(durations[0]) * SAMPLES_PER_FRAME)
-        timings = partial(_timings, piece, self.run_of(piece), durations, None, trimmed, self._samples)
+        times = _PieceTimes(piece, self.run_of(piece), durations, None, trimmed, self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
-        return Segment(sound, _with_audio(beginning, sound.audio), False, timings, piece.skipped, self._text_ms)
+        made = _with_audio(beginning, sound.audio)
+        return Segment(sound, made, False, times.words, times.phonemes, piece.skipped, self._text_ms)
 
     async def add(self, unjoined: deque[UtteranceItem], outcome: Outcome) -> Segment:
         """The audio of the first piece of `unjoined`, and before it the pauses that `long_silences` has kept."""
@@ -137,7 +145,7 @@ class Utterance:
         durations = outcome.result.durations
         pad = int(durations[0]) * SAMPLES_PER_FRAME if warp is None else None
         trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
-        timings = partial(_timings, piece, run, durations, warp, trimmed, self._samples)
+        times = _PieceTimes(piece, run, durations, warp, trimmed, self._samples)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         if self._begun:
@@ -145,7 +153,7 @@ class Utterance:
             return Segment(sound, None, piece.last)
         if sound.audio is not outcome.result.audio:
             outcome = _with_audio(outcome, sound.audio)
-        return Segment(sound, outcome, piece.last, timings, piece.skipped, self._text_ms)
+        return Segment(sound, outcome, piece.last, times.words, times.phonemes, piece.skipped, self._text_ms)
 
     def finish(self) -> Segment:
         return Segment(self._after_silence(self._joiner.finish()), None, last=True)
@@ -192,27 +200,48 @@ def _changed(audio: Audio, delivery: Delivery) -> tuple[Sound, Warp | None]:
     return Sound(audio), warp
 
 
-def _timings(
-    piece: Piece, run: Run, durations: NDArray[np.int64], warp: Warp | None, trimmed: Trimmed, before: int
-) -> tuple[Timing, ...]:
-    """`before` is how many samples come before those of the trimmed piece."""
-    frames = token_starts(durations)[1:]  # of each phoneme: the first entry is the pad's
-    samples = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME
-    heard = samples if warp is None else warp.heard_at(samples)
-    begins = np.clip(heard, max(trimmed.offset, 0), trimmed.limit) - trimmed.offset + before
+@dataclass(frozen=True, eq=False)
+class _PieceTimes:
+    """When the words and phonemes of a piece are heard, in seconds from the start of the utterance."""
 
-    def timed(word: PhonemizedWord) -> Timing:
-        start, end = run.text.origin(word.start, word.end)
+    piece: Piece
+    run: Run
+    durations: NDArray[np.int64]
+    warp: Warp | None
+    trimmed: Trimmed
+    before: int  # samples that come before those of the trimmed piece
+
+    def words(self) -> tuple[Timing, ...]:
+        return tuple(map(self._timed, self.piece.words))
+
+    def phonemes(self) -> tuple[PhonemeTiming, ...]:
+        begins, phonemes = self._begins, self.piece.phonemes
+        return tuple(
+            PhonemeTiming(symbol(phonemes[first:last]), begins[first], begins[last], index)
+            for index, word in enumerate(self.piece.words)
+            for first, last in sounds(phonemes, word.phoneme_start, word.phoneme_end)
+        )
+
+    @cached_property
+    def _begins(self) -> list[float]:
+        """Of each phoneme, and the end of the last one."""
+        frames = token_starts(self.durations)[1:]  # the first entry is the pad's
+        samples = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME
+        heard = samples if self.warp is None else self.warp.heard_at(samples)
+        offset = self.trimmed.offset
+        begins = np.clip(heard, max(offset, 0), self.trimmed.limit) - offset + self.before
+        return [round(float(begin) / SAMPLE_RATE, 4) for begin in begins]
+
+    def _timed(self, word: PhonemizedWord) -> Timing:
+        start, end = self.run.text.origin(word.start, word.end)
         return Timing(
-            text=run.text.text[word.start : word.end],
-            start=round(float(begins[word.phoneme_start]) / SAMPLE_RATE, 4),
-            end=round(float(begins[word.phoneme_end]) / SAMPLE_RATE, 4),
+            text=self.run.text.text[word.start : word.end],
+            start=self._begins[word.phoneme_start],
+            end=self._begins[word.phoneme_end],
             char_start=start,
             char_end=end,
             phrase=word.phrase,
         )
-
-    return tuple(map(timed, piece.words))
 
 
 def _with_audio(outcome: Outcome, audio: Audio) -> Outcome:

@@ -22,7 +22,8 @@ _NEAR = 100  # characters around a cut in which the end of a grapheme is looked 
 class PhonemizedWord:
     """`original[start:end]` is pronounced as `phonemes[phoneme_start:phoneme_end]`.
 
-    A `phrase` is several words whose phonemes cannot be assigned to the single words. For `read_as` see `Token`.
+    A `phrase` is several words whose phonemes cannot be assigned to the single words. For `read_as` see `Token`. Where
+    a phrase or a `breakable` word is said in several, a piece may end between these.
     """
 
     start: int
@@ -31,6 +32,7 @@ class PhonemizedWord:
     phoneme_end: int
     phrase: bool = False
     read_as: str = ""
+    breakable: bool = False
 
     def shifted(self, by: int) -> PhonemizedWord:
         """The same word, with its phonemes `by` positions further on."""
@@ -61,7 +63,7 @@ class PhonemizedSentence:
         At least CLAUSE_WORDS words are between it and the mark before it, and the next one.
         """
         table = clause_words(self.language)
-        if table is None or any(word.phrase for word in self.words):
+        if table is None or any(word.phrase or word.breakable for word in self.words):
             return []
         words, found, begin = self.words, list[int](), 0
         texts = [self.span.text[word.start - self.span.start : word.end - self.span.start] for word in words]
@@ -86,15 +88,9 @@ class PhonemizedSentence:
         start, end = original.origin(self.span.start, self.span.end)
 
         def find_words() -> tuple[PhonemizedWord, ...]:
+            places = (original.origin(word.start, word.end) for word in self.words)
             return tuple(
-                PhonemizedWord(
-                    *original.origin(word.start, word.end),
-                    word.phoneme_start,
-                    word.phoneme_end,
-                    word.phrase,
-                    word.read_as,
-                )
-                for word in self.words
+                replace(word, start=place[0], end=place[1]) for word, place in zip(self.words, places, strict=True)
             )
 
         return PhonemizedSentence(replace(self.span, start=start, end=end), self.phonemes, find_words, self.language)

@@ -1,19 +1,20 @@
-"""Sentences of the languages whose G2P returns no tokens: sent to it clause by clause, and aligned by phrase."""
+"""Sentences of the languages other than English: sent to G2P clause by clause, and aligned within each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kokoro_server import languages
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import Language
-from kokoro_server.text.markup import SPEAKABLE, Part, Pronunciation
-from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound, known_words
+from kokoro_server.text.markup import Part, Pronunciation
+from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord
 from kokoro_server.text.splitter import TextSpan, clauses
 from kokoro_server.text.traced import Traced
+from kokoro_server.text.word_alignment import as_phrase, token_words
 
 _UNSPACED = (languages.JA, languages.ZH)
-_MARKS = ' ;:,.!?—…"()“”'
 _NO_SPACE_BEFORE = frozenset(",.;:!?…)”")  # marks that are written without a space before them
 
 
@@ -28,36 +29,38 @@ class PhraseAlignedSentence:
 
     def with_phonemes(self, results: Sequence[G2PResult]) -> PhonemizedSentence:
         """The sentence with the phonemes of its texts, which come in order."""
-        phonemes, words = "", list[PhonemizedWord]()
+        phonemes, places = "", list[tuple[Part, G2PResult, int]]()
         space = False
-        for part, sound in self._parts_with_phonemes(results):
-            text = part.word if isinstance(part, Pronunciation) else part
+        for part, result in self._parts_with_phonemes(results):
+            text, sound = part.word if isinstance(part, Pronunciation) else part, result.phonemes
             space = space or not self._spaced or text.text[:1].isspace()
             if space and phonemes and sound and sound[0] not in _NO_SPACE_BEFORE:
                 phonemes += " "
-            is_word = isinstance(part, Pronunciation)
-            words += (word.shifted(len(phonemes)) for word in as_phrase(text, sound, is_word=is_word))
+            places.append((part, result, len(phonemes)))
             phonemes += sound
             space = text.text[-1:].isspace()
-        return PhonemizedSentence(self._span, phonemes, known_words(tuple(words)))
+        return PhonemizedSentence(self._span, phonemes, lambda: tuple(_words(places)))
 
-    def _parts_with_phonemes(self, results: Sequence[G2PResult]) -> Iterator[tuple[Part, str]]:
+    def _parts_with_phonemes(self, results: Sequence[G2PResult]) -> Iterator[tuple[Part, G2PResult]]:
         following = iter(results)
         for part in self._parts:
             if isinstance(part, Pronunciation):
-                yield part, part.phonemes.strip()
+                yield part, G2PResult(part.phonemes.strip())
+            elif part.text.strip():
+                result = next(following)
+                yield part, replace(result, phonemes=result.phonemes.strip())
             else:
-                yield part, next(following).phonemes.strip() if part.text.strip() else ""
+                yield part, G2PResult("")
 
 
-def as_phrase(text: Traced, phonemes: str, *, is_word: bool = False) -> tuple[PhonemizedWord, ...]:
-    """All of `text` as one phrase, or one word if `is_word`, without the marks around it; none if it has no sound."""
-    if not has_sound(phonemes):
-        return ()
-    spoken = [i for i, character in enumerate(text.text) if SPEAKABLE.match(character)] or [0, len(text.text) - 1]
-    phoneme_start = len(phonemes) - len(phonemes.lstrip(_MARKS))
-    phoneme_end = len(phonemes.rstrip(_MARKS))
-    return (PhonemizedWord(*text.origin(spoken[0], spoken[-1] + 1), phoneme_start, phoneme_end, phrase=not is_word),)
+def _words(places: Sequence[tuple[Part, G2PResult, int]]) -> Iterator[PhonemizedWord]:
+    """The words of each part, or all of it as a phrase where they are not known."""
+    for part, result, place in places:
+        if isinstance(part, Pronunciation):
+            words = as_phrase(part.word, result.phonemes, is_word=True)
+        else:
+            words = token_words(part, result) or as_phrase(part, result.phonemes)
+        yield from (word.shifted(place) for word in words)
 
 
 def _clauses(part: Part) -> Iterator[Part]:

@@ -280,7 +280,9 @@ def _split_in_two(sentence: PhonemizedSentence, cut: int) -> tuple[PhonemizedSen
 
 
 def _word_ranges(sentence: PhonemizedSentence) -> WordRanges:
-    return lambda: [(word.phoneme_start, word.phoneme_end) for word in sentence.words if not word.phrase]
+    return lambda: [
+        (word.phoneme_start, word.phoneme_end) for word in sentence.words if not (word.phrase or word.breakable)
+    ]
 
 
 def _piece(part: PhonemizedSentence, sentence: PhonemizedSentence, *, whole: bool) -> Piece:

@@ -1,4 +1,4 @@
-"""English sentences: sent to G2P whole, but for very long ones. Their words are aligned with the tokens it returns."""
+"""Words aligned with the tokens that G2P returns; and English sentences, sent to G2P whole, but for very long ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kokoro_server.g2p.result import G2PResult, Token
-from kokoro_server.text.markup import Part, Pronunciation
+from kokoro_server.text.markup import SPEAKABLE, Part, Pronunciation
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
-from kokoro_server.text.phrase_alignment import as_phrase
 from kokoro_server.text.splitter import TextSpan, split_long
 from kokoro_server.text.traced import Traced
 
@@ -19,6 +18,7 @@ _MAX_TEXT = 2_000  # characters sent to G2P at once: a sentence may be all signs
 _MAX_SKIPPED = 16  # characters that G2P may have left out between two tokens
 _BEFORE_LINK = re.compile(r"(?:\A|[\s—])[(“‘\"']*\Z")
 _AFTER_LINK = re.compile(r"[.,;:!?…)”’\"']*(?:[\s—]|\Z)|['’]s\b|-\w")
+_MARKS = ' ;:,.!?—…"()“”'
 _PLAIN_QUOTES = str.maketrans("‘’“”", "''\"\"")
 
 
@@ -71,6 +71,29 @@ class WordAlignedSentence:
                 drafts.append(_Draft(*located, len(phonemes), len(phonemes) + len(sound), token.read_as))
             phonemes = _append_phonemes(phonemes, sound, token)
         return phonemes.rstrip(), drafts
+
+
+def token_words(text: Traced, result: G2PResult) -> tuple[PhonemizedWord, ...]:
+    """The words of `text`, between which a piece may end; none where the tokens do not make up the phonemes."""
+    tokens, drafts, place = result.tokens or (), list[_Draft](), 0
+    for token, located in zip(tokens, _locate_tokens(tokens, text.text), strict=True):
+        if has_sound(token.phonemes):
+            drafts.append(_Draft(*located, place, place + len(token.phonemes), token.read_as))
+        place += len(token.phonemes + token.whitespace)
+    if "".join(token.phonemes + token.whitespace for token in tokens) != result.phonemes:
+        return ()
+    words = _merge_drafts(text, _cover(text.text, _attach_unlocated(drafts)))
+    return tuple(replace(word, breakable=True) for word in words)
+
+
+def as_phrase(text: Traced, phonemes: str, *, is_word: bool = False) -> tuple[PhonemizedWord, ...]:
+    """All of `text` as one phrase, or one word if `is_word`, without the marks around it; none if it has no sound."""
+    if not has_sound(phonemes):
+        return ()
+    spoken = [i for i, character in enumerate(text.text) if SPEAKABLE.match(character)] or [0, len(text.text) - 1]
+    phoneme_start = len(phonemes) - len(phonemes.lstrip(_MARKS))
+    phoneme_end = len(phonemes.rstrip(_MARKS))
+    return (PhonemizedWord(*text.origin(spoken[0], spoken[-1] + 1), phoneme_start, phoneme_end, phrase=not is_word),)
 
 
 def _join_phonemes(tokens: Sequence[Token]) -> str:

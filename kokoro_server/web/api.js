@@ -57,17 +57,18 @@ export async function postForFile(path, body) {
 }
 
 /**
- * Has `body` spoken: yields `{samples, words}` as they are made; `samples` are floats at 24 kHz.
+ * Has `body` spoken: yields `{samples, words, visemes}` as they are made; `samples` are floats at 24 kHz.
  * Throws unless the server marks the end.
  */
 export async function* speak(body, signal) {
   const headers = { Accept: "application/x-ndjson" };
-  const response = await post("tts/captioned", { ...body, format: "pcm" }, { headers, signal });
+  const asked = { ...body, format: "pcm", visemes: "oculus" };
+  const response = await post("tts/captioned", asked, { headers, signal });
   for await (const line of lines(response, signal)) {
     const event = JSON.parse(line);
     if (event.type === "done") return;
     if (event.type === "error") throw new ServerError(`The speech broke off: ${event.message}`);
-    yield { samples: decode(event.audio), words: event.words };
+    yield { samples: decode(event.audio), words: event.words, visemes: event.visemes };
   }
   throw new ServerError(BROKEN_OFF);
 }

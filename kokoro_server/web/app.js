@@ -5,6 +5,7 @@ import { BookTab } from "./book/tab.js";
 import { save } from "./dom.js";
 import { Editor, Words } from "./editor.js";
 import { Monitor } from "./monitor.js";
+import { Mouth } from "./mouth.js";
 import { Player } from "./player.js";
 import { Readings } from "./readings.js";
 import { Settings } from "./settings.js";
@@ -20,6 +21,7 @@ const SUBTITLES = ["srt", "vtt"];
 const find = (selector) => document.querySelector(selector);
 const editor = new Editor(find("#text"), find("#copy"));
 const waveform = new Waveform(find("#waveform"));
+const mouth = new Mouth(find("#mouth"));
 const monitor = new Monitor();
 const player = new Player();
 const settings = new Settings();
@@ -53,6 +55,7 @@ async function say(text, source) {
   const speaking = { playback: player.begin(), words: new Words(text), control: new AbortController(), text, source };
   current = speaking;
   enter("waiting");
+  mouth.clear();
   waveform.clear(text.length / CHARACTERS_PER_SECOND / settings.speed);
   follow(speaking, performance.now());
   try {
@@ -74,6 +77,7 @@ async function hear({ playback, words, control, text }) {
     playback.add(part.samples);
     waveform.add(part.samples);
     words.add(part.words);
+    mouth.add(part.visemes);
     while (playback.seconds - playback.position > READ_AHEAD && !control.signal.aborted) await pause(250);
   }
   playback.finish();
@@ -132,6 +136,8 @@ function follow(speaking, asked) {
   }
   const marks = isBusy() && source === "editor" && text === editor.text;
   editor.mark(marks ? words.at(heard) : null);
+  if (isBusy()) mouth.follow(heard);
+  else mouth.clear();
   waveform.draw(heard);
   find("#time").textContent = `${clock(heard)} / ${clock(playback.seconds)}`;
   find("#player").classList.toggle("starved", speaking.phase === "speaking" && playback.starved);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -96,6 +97,31 @@ def test_marks_each_word_as_it_is_said(page: Page) -> None:
     said = words(page)
     assert [word.strip(".,?") for word in said if word.strip(".,?😀 ")] == ["One", "small", "step", "Was", "it", "late"]
     assert not page.evaluate('CSS.highlights.has("spoken")')
+
+
+def test_a_mouth_speaks_along(page: Page, tiny_server: Server) -> None:
+    mouth = page.locator("#mouth")
+    expect(mouth).to_have_attribute("data-viseme", "sil")
+    page.evaluate("""() => {
+        window.shapes = [];
+        const mouth = document.querySelector("#mouth"), lips = mouth.querySelector("ellipse");
+        const note = () => window.shapes.push([mouth.dataset.viseme, Number(lips.getAttribute("ry"))]);
+        new MutationObserver(note).observe(mouth, { attributes: true, attributeFilter: ["data-viseme"] });
+    }""")
+    speak(page, TEXT)
+    until(page, ENDED)
+    seen: list[tuple[str, float]] = page.evaluate("window.shapes")
+    body = {"text": TEXT, "format": "pcm", "visemes": "oculus"}
+    accept = {"accept": "application/x-ndjson"}
+    lines = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, headers=accept, timeout=60).text.splitlines()
+    sent = [each["viseme"] for line in lines for each in json.loads(line).get("visemes", ())]
+    rest = iter(sent)
+    assert all(shape in rest for shape, _ in seen[:-1]), "in the order in which they were sent"
+    assert len(seen) > len(sent) / 3, "all that last longer than a frame"
+    assert {shape for shape, _ in seen} > {"sil", "aa", "PP", "nn"}
+    openings = dict(seen)
+    assert openings["PP"] < openings["sil"] < openings["nn"] < openings["aa"]
+    expect(mouth).to_have_attribute("data-viseme", "sil")
 
 
 def test_a_text_that_is_edited_meanwhile_is_not_marked(page: Page) -> None:

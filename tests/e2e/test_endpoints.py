@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import json
 import re
 import socket
 import time
+import tomllib
 import wave
 import zipfile
 from pathlib import Path
@@ -204,11 +206,95 @@ def test_word_timings_cover_the_text_in_order(tiny_server: Server) -> None:
     assert say(tiny_server, text, speed=1.2).content == base64.b64decode(answer["audio"])
 
 
-def test_other_languages_are_timed_by_phrase(tiny_server: Server) -> None:
-    body = {"text": "Hola, amigo. ¿Qué tal?", "voice": "ef_dora"}
-    words = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()["words"]
-    assert all(word["phrase"] for word in words)
-    assert "".join(word["text"] for word in words).count("Hola") == 1
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("es", "Hola, amigo. ¿Qué tal?", "Hola|amigo|Qué|tal"),
+        ("fr-FR", "Il y a 25 amis, n'est-ce pas ?", "Il|y|a|25|amis|n'est-ce|pas"),
+        ("hi", "मेरा नाम राम है।", "मेरा|नाम|राम|है"),
+        ("it", "C'è un po' d'acqua.", "C'è|un|po'|d'acqua"),
+        ("pt-BR", "Custa R$ 10, certo?", "Custa|R$ 10|certo"),
+        ("ja", "価格は¥500です。", "価格|は|¥500|です"),
+        ("zh", "我有25%的书。", "我|有|25%|的|书"),
+    ],
+)
+def test_all_languages_are_timed_by_word(tiny_server: Server, language: str, text: str, words: str) -> None:
+    body = {"text": text, "language": language, "timings": "phonemes"}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()
+    assert [word["text"] for word in answer["words"]] == words.split("|")
+    assert not any(word["phrase"] for word in answer["words"])
+    assert all(text[word["char_start"] : word["char_end"]] == word["text"] for word in answer["words"])
+    assert [phoneme["word"] for phoneme in answer["phonemes"]] == sorted(
+        phoneme["word"] for phoneme in answer["phonemes"]
+    )
+
+
+@pytest.mark.parametrize("language", ["es", "fr-FR", "hi", "it", "pt-BR", "ja", "zh"])
+def test_the_words_of_many_sentences_are_in_order_and_within_the_audio(tiny_server: Server, language: str) -> None:
+    path = Path(__file__).parent.parent / "text" / "language_sentences.toml"
+    sentences = tomllib.loads(path.read_text(encoding="utf-8"))[language]
+    text = " ".join((sentences * 2)[:50])
+    body = {"text": text, "language": language}
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=120).json()
+    times = [time for word in answer["words"] for time in (word["start"], word["end"])]
+    assert times == sorted(times)
+    assert 0 <= times[0] < times[-1] <= answer["duration"]
+    assert all(word["start"] < word["end"] for word in answer["words"])
+    said = "".join(word["text"] for word in answer["words"])
+    assert re.findall(r"\w", said) == re.findall(r"\w", text)
+
+
+SOUNDS = {"text": "Bob paid $25, [pause:200ms] and [left](/lˈɛft/).", "timings": "phonemes", "visemes": "oculus"}
+
+
+def test_phonemes_fill_their_words(tiny_server: Server) -> None:
+    answer = httpx.post(f"{tiny_server.url}/tts/captioned", json=SOUNDS, timeout=60).json()
+    words, phonemes = answer["words"], answer["phonemes"]
+    for number, word in enumerate(words):
+        own = [phoneme for phoneme in phonemes if phoneme["word"] == number]
+        times = [(phoneme["start"], phoneme["end"]) for phoneme in own]
+        assert (times[0][0], times[-1][1]) == (word["start"], word["end"])
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(times))
+    said = "".join(phoneme["symbol"] for phoneme in phonemes)
+    assert said == "bˈɑbpˈAdtwˈɛntifˈIvdˈɑləɹzændlˈɛft"
+    visemes = [each["viseme"] for each in answer["visemes"]]
+    assert visemes[:5] == ["PP", "aa", "PP", "E", "I"]
+    assert visemes.count("sil") == 2, "at the pause and at the end"
+    starts = [each["start"] for each in answer["visemes"]]
+    assert starts == sorted(starts)
+    assert starts[-1] == words[-1]["end"] <= answer["duration"]
+    plain = httpx.post(f"{tiny_server.url}/tts/captioned", json={"text": SOUNDS["text"]}, timeout=60).json()
+    assert {name: answer[name] for name in plain} == plain
+    assert set(answer) - set(plain) == {"phonemes", "visemes"}
+
+
+@pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])
+def test_phonemes_are_streamed_with_the_audio(tiny_server: Server, accept: str) -> None:
+    url = f"{tiny_server.url}/tts/captioned"
+    response = httpx.post(url, json=SOUNDS, headers={"accept": accept}, timeout=60)
+    lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line.startswith(("{", "data: "))]
+    events = [json.loads(line) for line in lines][:-1]
+    whole = httpx.post(url, json=SOUNDS, timeout=60).json()
+    assert [each for event in events for each in event["visemes"]] == whole["visemes"]
+    symbols = [phoneme["symbol"] for event in events for phoneme in event["phonemes"]]
+    assert symbols == [phoneme["symbol"] for phoneme in whole["phonemes"]]
+    for event in events:
+        assert {phoneme["word"] for phoneme in event["phonemes"]} == set(range(len(event["words"])))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"timings": "letters"}, "'words' or 'phonemes'"),
+        ({"visemes": "tongue"}, "'oculus' or 'azure'"),
+        ({"visemes": "azure", "format": "srt"}, "subtitles have no visemes"),
+        ({"timings": "phonemes", "format": "vtt"}, "subtitles have no timings"),
+    ],
+)
+def test_wrong_timings_are_refused(tiny_server: Server, fields: dict[str, str], says: str) -> None:
+    response = httpx.post(f"{tiny_server.url}/tts/captioned", json={"text": "Hello."} | fields, timeout=60)
+    assert response.status_code == 422
+    assert says in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("format", "media_type"), [("srt", "application/x-subrip"), ("vtt", "text/vtt")])
@@ -218,6 +304,34 @@ def test_subtitles(tiny_server: Server, format: str, media_type: str) -> None:
     assert response.text.startswith("WEBVTT" if format == "vtt" else "1\n00:00:0")
     assert len(re.findall(r"-->", response.text)) >= 3
     assert "nobody knew why" in response.text.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        (
+            "fr-FR",
+            "Les enfants de la grande maison ont vu 25 oiseaux dans les arbres de leur vieil oncle " * 2,
+        ),
+        (
+            "es",
+            "La vieja casa de la esquina tiene una puerta roja y 12 ventanas que dan a la calle del pueblo " * 2,
+        ),
+    ],
+)
+def test_subtitles_of_other_languages_follow_their_words(tiny_server: Server, language: str, text: str) -> None:
+    body = {"text": text, "language": language}
+    words = httpx.post(f"{tiny_server.url}/tts/captioned", json=body, timeout=60).json()["words"]
+    subtitles = httpx.post(f"{tiny_server.url}/tts/captioned", json=body | {"format": "srt"}, timeout=60).text
+    cues = re.findall(r"(\d+):(\d+):(\d+),(\d+) --> .*\n((?:.+\n)+)", subtitles)
+    assert len(cues) > 2
+    place = 0
+    for hours, minutes, seconds, milliseconds, lines in cues:
+        assert lines.split() == [word["text"] for word in words[place : place + len(lines.split())]]
+        start = 3600 * int(hours) + 60 * int(minutes) + int(seconds) + int(milliseconds) / 1000
+        assert start == pytest.approx(words[place]["start"], abs=0.002)
+        place += len(lines.split())
+    assert place == len(words)
 
 
 @pytest.mark.parametrize("accept", ["application/x-ndjson", "text/event-stream"])

@@ -130,6 +130,20 @@ async def test_sentences_are_spoken_as_tts_speaks_them(tiny_server: Server) -> N
     assert [word["start"] for word in words] == sorted(word["start"] for word in words)
 
 
+async def test_start_asks_for_phonemes_and_visemes(tiny_server: Server) -> None:
+    async with agent(tiny_server) as it:
+        await it.send("start", timings="phonemes", visemes="azure")
+        await it.send("append", text="Hello there.")
+        await it.send("flush")
+        await it.until("flushed")
+        await it.send("start", visemes="tongue")
+        assert (await it.until("error"))["field"] == "visemes"
+    (event,) = (event for event in it.events if event["type"] == "words")
+    assert "".join(phoneme["symbol"] for phoneme in event["phonemes"]) == "həlˈOðˈɛɹ"
+    assert {phoneme["word"] for phoneme in event["phonemes"]} == {0, 1}
+    assert [each["viseme"] for each in event["visemes"]] == [12, 1, 14, 8, 17, 4, 13, 0]
+
+
 async def test_start_says_how_to_speak(tiny_server: Server) -> None:
     options = {"voice": "am_adam", "speed": 1.3, "volume": -3, "sample_rate": 16_000, "sample_format": "pcm_f32le"}
     async with agent(tiny_server) as it:

@@ -45,8 +45,9 @@ async def test_english_comes_with_tokens(client: G2PClient) -> None:
     assert results[1].phonemes == "bˈI!"
 
 
-async def test_other_languages_come_without_tokens(client: G2PClient) -> None:
-    assert await client.convert(["Hola."], languages.ES) == [G2PResult("ˈola.", None)]
+async def test_so_do_other_languages(client: G2PClient) -> None:
+    tokens = Token("Hola", "", "ˈola"), Token("", "", ".")
+    assert await client.convert(["Hola."], languages.ES) == [G2PResult("ˈola.", tokens)]
 
 
 async def test_more_texts_than_fit_one_call_are_converted_in_order(client: G2PClient) -> None:

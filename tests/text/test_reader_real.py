@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import AsyncIterator
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -19,6 +21,8 @@ from kokoro_server.synthesis.captions import Timing, cues
 from kokoro_server.text.pauses import Pause
 from kokoro_server.text.pieces import Cutting, Piece, PieceSizes
 from kokoro_server.text.reader import Reader
+
+SENTENCES = tomllib.loads((Path(__file__).parent / "language_sentences.toml").read_text(encoding="utf-8"))
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -109,25 +113,56 @@ async def test_user_given_phonemes_are_spoken_as_they_are(reader: Reader, text: 
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "phrases"),
+    ("language", "text", "words"),
     [
-        (languages.ES, "¡Hola, mundo! ¿Qué tal: bien?", "Hola|mundo|Qué tal|bien"),
-        (languages.FR, "Bonjour, l'eau; 10 000 euros.", "Bonjour|l'eau|10 000 euros"),
-        (languages.HI, "नमस्ते, आप कैसे हैं। ठीक।", "नमस्ते|आप कैसे हैं|ठीक"),
-        (languages.IT, "Ciao — come va? Bene.", "Ciao|come va|Bene"),
-        (languages.PT_BR, "Olá, mundo. São 3:30.", "Olá|mundo|São 3:30"),
-        (languages.JA, "こんにちは、世界。「AI」です！", "こんにちは|世界|AI」です"),
-        (languages.JA, "価格は¥500です。次は3本、**それ**だけ。", "価格は¥500です|次は3本|それ**だけ"),
-        (languages.ZH, "你好，世界。今天100%好吗？", "你好|世界|今天100%好吗"),
-        (languages.ZH, "二〇二四年，约3～5天：价格是￥100。", "二〇二四年|约3～5天|价格是￥100"),
+        (languages.ES, "¡Hola, mundo! ¿Qué tal: bien?", "Hola|mundo|Qué|tal|bien"),
+        (languages.ES, "Pagó 1.250,50 € el 3/4/2025 a las 8:15.", "Pagó|1.250,50 €|el|3/4/2025|a|las|8:15"),
+        (languages.FR, "Bonjour, l'eau; 10 000 euros.", "Bonjour|l'eau|10 000|euros"),
+        (languages.FR, "Les amis n'ont qu'un grand hôtel.", "Les|amis|n'ont|qu'un|grand|hôtel"),
+        (languages.FR, "Qu'est-ce que c'est ? Il y en a 25.", "Qu'est-ce|que|c'est|Il|y|en|a|25"),
+        (languages.HI, "नमस्ते, आप कैसे हैं। ठीक।", "नमस्ते|आप|कैसे|हैं|ठीक"),
+        (languages.IT, "Ciao — come va? Un po' d'acqua.", "Ciao|come|va|Un|po'|d'acqua"),
+        (languages.PT_BR, "Olá, mundo. São 3:30.", "Olá|mundo|São|3:30"),
+        (languages.JA, "こんにちは、世界。「AI」です！", "こんにちは|世界|AI|です"),
+        (languages.JA, "価格は¥500です。次は3本、**それ**だけ。", "価格|は|¥500|です|次|は|3本|それ|だけ"),
+        (languages.ZH, "你好，世界。今天100%好吗？", "你好|世界|今天|100%|好|吗"),
+        (languages.ZH, "二〇二四年，约3～5天：价格是￥100。", "二〇二|四年|约|3～|5天|价格|是|￥100"),
+        (languages.ZH, "《红楼梦》用Python写。", "红楼梦|用|Python|写"),
     ],
 )
-async def test_other_languages_are_aligned_by_phrase(
-    reader: Reader, language: Language, text: str, phrases: str
-) -> None:
+async def test_other_languages_are_aligned_by_word(reader: Reader, language: Language, text: str, words: str) -> None:
     pieces = await read(reader, text, language)
-    assert word_texts(text, pieces) == phrases.split("|")
+    assert word_texts(text, pieces) == words.split("|")
     assert all(not vocab.unknown(piece.phonemes) for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sounds"),
+    [
+        # A liaison goes with the word before it.
+        (languages.FR, "Les amis ont un grand hôtel.", "lez|amˈi|ˈɔ̃t|œ̃|ɡʁˈɑ̃t|otˈɛl"),
+        (languages.FR, "Qu'est-ce que c'est ?", "kɛs|kˌə|sˈɛ"),
+        (languages.ES, "Son 21 casas.", "sˈom|bAntjˈuna|kˈasas"),
+        (languages.IT, "Nel 1984.", "nel|millenoveʧentotːantakwˈatːro"),
+        (languages.JA, "学校に行って。", "ɡaʔkoː|ɲi|iʔte"),
+        (languages.ZH, "我看了书。", "wo↓|kʰa↘n|lɤ|ʂu→"),
+    ],
+)
+async def test_each_word_has_its_own_sounds(reader: Reader, language: Language, text: str, sounds: str) -> None:
+    (piece,) = await read(reader, text, language)
+    assert [piece.phonemes[word.phoneme_start : word.phoneme_end] for word in piece.words] == sounds.split("|")
+
+
+@pytest.mark.parametrize("language", languages.LANGUAGES[2:])
+async def test_fifty_sentences_have_no_phrases_and_all_their_letters(reader: Reader, language: Language) -> None:
+    sentences = [*SENTENCES[language.code], *(f"{one} {two}" for one, two in pairwise(SENTENCES[language.code][:12]))]
+    assert len(sentences) >= 50
+    for sentence in sentences:
+        words = [word for piece in await read(reader, sentence, language) for word in piece.words]
+        assert not any(word.phrase for word in words), sentence
+        assert all(one.end <= other.start for one, other in pairwise(words)), sentence
+        said = "".join(sentence[word.start : word.end] for word in words)
+        assert re.findall(r"\w", said) == re.findall(r"\w", sentence)
 
 
 @pytest.mark.parametrize("cutting", get_args(Cutting))

@@ -19,7 +19,6 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
 from kokoro_server.observability import tracing
-from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.synthesizer import Segment
 
@@ -44,8 +43,10 @@ class SessionListener:
     async def on_start(self, sentence: SessionSentence) -> None:
         """A sentence begins."""
 
-    async def on_words(self, sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
-        """Words whose audio comes next, in seconds from the sentence's start, which is at `offset` in the session."""
+    async def on_words(self, sentence: SessionSentence, segment: Segment, offset: float) -> None:
+        """The words and phonemes of `segment` come next. Their times are in seconds from the sentence's start, which
+        is at `offset` in the session.
+        """
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
         """The next bytes, which play for `seconds`."""
@@ -271,7 +272,7 @@ class AgentSession:
             unsent += len(segment.audio)
             skipped += segment.skipped
             if segment.words:
-                await self._listener.on_words(sentence, segment.words, begin / SAMPLE_RATE)
+                await self._listener.on_words(sentence, segment, begin / SAMPLE_RATE)
             ends_file = segment.last and self._file == "sentence"
             if data := await renderer.write(segment.audio, pcm16=segment.pcm16, last=ends_file):
                 if awaited_since is not None and start is not None:

@@ -10,16 +10,17 @@ Client:
     {"type": "close"}                 flush, and close the connection when all is spoken
     {"type": "start", "voice": …}     options from here on: any of voice, language, speed, pitch, volume, level, seed,
                                       format, sample_rate, sample_format, bit_rate, normalize, code_blocks, code_spans,
-                                      lexicon, unspeakable, trim, lead, tail, pauses, as for POST /tts. An option that
-                                      is absent has its default, which for format is pcm here. Not needed if the
-                                      defaults will do.
+                                      lexicon, unspeakable, trim, lead, tail, pauses, as for POST /tts, and timings
+                                      and visemes, as for POST /tts/captioned. An option that is absent has its
+                                      default, which for format is pcm here. Not needed if the defaults will do.
 
 Server:
 
     {"type": "ready", "voice", "format", "sample_rate", "sample_format"}   at first, and in answer to each start
     {"type": "start", "id", "text"}             a sentence begins; ids count up from 1
     {"type": "words", "id", "words": […]}       its next words, with times in seconds from its beginning, as in
-                                                POST /tts/captioned; the audio of the words follows
+                                                POST /tts/captioned; the audio of the words follows. With their
+                                                "phonemes" and "visemes", if `start` asked for these
     {"type": "done", "id", "duration", "skipped"}   all of its audio has been sent; `skipped` characters were left out
                                                 because the language cannot say them (only with "unspeakable": "skip")
     {"type": "flushed"}                         everything up to a flush has been sent
@@ -53,13 +54,14 @@ from kokoro_server.api.agents.session import SessionSentence
 from kokoro_server.api.agents.sockets import SocketListener
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.schemas.script import StrictRequest
+from kokoro_server.api.schemas.speech import TimingFields
 from kokoro_server.errors import BadRequest, KokoroError
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.synthesizer import Segment
 
 router = APIRouter()
 
 
-class StartMessage(DeliveryOptions):
+class StartMessage(DeliveryOptions, TimingFields):
     type: Literal["start"] = "start"
 
     @field_validator("ssml")
@@ -129,8 +131,10 @@ class _Conversation(SocketListener):
     async def on_start(self, sentence: SessionSentence) -> None:
         await self.send("start", id=sentence.id, text=sentence.text)
 
-    async def on_words(self, sentence: SessionSentence, words: tuple[Timing, ...], _offset: float) -> None:
-        await self.send("words", id=sentence.id, words=[asdict(word) for word in words])
+    async def on_words(self, sentence: SessionSentence, segment: Segment, _offset: float) -> None:
+        asked = sentence.request if isinstance(sentence.request, StartMessage) else TimingFields()
+        words = [asdict(word) for word in segment.words]
+        await self.send("words", id=sentence.id, words=words, **asked.sound_times(segment))
 
     async def on_done(self, sentence: SessionSentence, seconds: float, skipped: int) -> None:
         await self.send("done", id=sentence.id, duration=round(seconds, 4), skipped=skipped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema, model_validator
@@ -25,7 +26,10 @@ from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.config.kinds import LONGEST_PAUSE
 from kokoro_server.engine.protocol import SAMPLE_RATE
+from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.phonemes import VisemeSet, visemes
 from kokoro_server.synthesis.speech import Level, Speech
+from kokoro_server.synthesis.synthesizer import Clip, Segment
 from kokoro_server.text.options import CodeReading, OnUnspeakable, ReadingOptions
 from kokoro_server.text.spoken import KINDS
 
@@ -244,12 +248,42 @@ class BatchRequest(StrictRequest):
     )
 
 
-class CaptionedRequest(SpeechRequest):
+class TimingFields(BaseModel):
+    """The times that come with the audio."""
+
+    timings: Literal["words", "phonemes"] = Field(
+        default="words", description="`phonemes`: of each word and of each of its phonemes."
+    )
+    visemes: VisemeSet | None = Field(
+        default=None,
+        description="Shapes of the mouth: the 15 of Oculus, which most avatars have, or the 22 of Azure.",
+        examples=["oculus"],
+    )
+
+    def sound_times(self, spoken: Clip | Segment) -> dict[str, list[JsonObject]]:
+        """The phonemes and visemes that are asked for, by the name of their list."""
+        times = dict[str, list[JsonObject]]()
+        if self.timings == "phonemes":
+            times["phonemes"] = [asdict(phoneme) for phoneme in spoken.phonemes]
+        if self.visemes:
+            times["visemes"] = [asdict(each) for each in visemes(spoken.phonemes, self.visemes)]
+        return times
+
+
+class CaptionedRequest(SpeechRequest, TimingFields):
     """A clip with the time of each word, or only its subtitles."""
+
+    @model_validator(mode="after")
+    def _no_sounds_in_subtitles(self) -> Self:
+        asked = "visemes" if self.visemes else "timings" if self.timings == "phonemes" else None
+        if asked and self.format in ("srt", "vtt"):
+            message = "subtitles have no {asked}; leave {asked} out, or choose a format of audio"
+            raise PydanticCustomError("subtitles", message, {"asked": asked})
+        return self
 
 
 class TimedWord(BaseModel):
-    """A word and when it is spoken; or a phrase, in languages where single words are not distinguished."""
+    """A word as it is written and when it is spoken; or a phrase, where its words cannot be distinguished."""
 
     text: str
     start: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
@@ -260,6 +294,22 @@ class TimedWord(BaseModel):
     )
     char_end: int = Field(examples=[5])
     phrase: bool = Field(description="Whether this is a whole phrase.", examples=[False])
+
+
+class TimedPhoneme(BaseModel):
+    """A phoneme and when it is spoken. The phonemes of a word begin and end with it, and leave no gap."""
+
+    symbol: str = Field(description="In Kokoro's symbols, with its marks of stress, length and tone.", examples=["ˈO"])
+    start: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
+    end: float = Field(examples=[0.4])
+    word: int = Field(description="Its word, by its place in `words`.", examples=[0])
+
+
+class TimedViseme(BaseModel):
+    """A shape of the mouth. It holds until the next one."""
+
+    viseme: str | int = Field(description="The name in Oculus's set, or the number in Azure's.", examples=["PP"])
+    start: float = Field(description="Seconds from the start of the audio.", examples=[0.325])
 
 
 class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
@@ -308,7 +358,7 @@ class ReadSentence(BaseModel):
 
 
 class WordReading(ReadSentence):
-    """A word and its phonemes; or a phrase, in languages where single words are not distinguished."""
+    """A word and its phonemes; or a phrase, where its words cannot be distinguished."""
 
     phrase: bool
     read_as: str | None = Field(
@@ -338,6 +388,8 @@ class Captioned(BaseModel):
     voice: str
     words: list[TimedWord]
     skipped: int = Field(default=0, description="Characters left out because the language cannot say them.")
+    phonemes: list[TimedPhoneme] | None = Field(default=None, description='Only with `"timings": "phonemes"`.')
+    visemes: list[TimedViseme] | None = Field(default=None, description="Only with `visemes`.")
 
 
 class ErrorBody(BaseModel):

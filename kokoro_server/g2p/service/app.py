@@ -60,7 +60,7 @@ def create_app(converter: Converter | None = None, *, max_text_length: int = sch
 
     @app.post("/convert", response_class=Response, responses={200: {"model": schemas.Conversion}})
     async def convert(request: schemas.ConvertRequest, http: Request) -> Response:
-        """The phonemes of one text; for English also its tokens.
+        """The phonemes of one text, and its words with theirs.
 
         `dropped` lists the characters that the model has no symbol for. With the header `X-Priority: bulk` it waits
         behind all urgent texts.

@@ -10,6 +10,8 @@ import re
 import tempfile
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,11 +20,13 @@ import regex
 from kokoro_server import languages
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult
-from kokoro_server.g2p.service import stubs
+from kokoro_server.g2p.service import stubs, word_sounds
 from kokoro_server.languages import Language
 
 Phonemizer = Callable[[str], G2PResult]
+NativeReading = tuple[str, list[tuple[str, str]]]  # the phonemes of a text, and its words with theirs
 
+_KEPT_WORDS = 5_000  # whose phonemes a reader remembers
 _LATIN_WORDS = regex.compile(r"\p{Latin}+(?:[ '’&.+-]+\p{Latin}+|\d+\p{Latin}+)*")
 _FULLWIDTH_TO_ASCII = {ord(wide): ord(wide) - 0xFEE0 for wide in "０１２３４５６７８９"} | {
     code: code - 0xFEE0 for code in (*range(0xFF21, 0xFF3B), *range(0xFF41, 0xFF5B))
@@ -72,8 +76,13 @@ class Espeak:
         self._g2p = EspeakG2P(language.code.lower())
         # espeak warns of every foreign word, although it reads it by that language's rules, as configured.
         self._g2p.backend.logger.setLevel(logging.ERROR)
+        self._alone = lru_cache(_KEPT_WORDS)(lambda word: self._read(word).phonemes)
 
     def __call__(self, text: str) -> G2PResult:
+        read = self._read(text)
+        return replace(read, tokens=word_sounds.by_chunk(text, read.phonemes, self._alone))
+
+    def _read(self, text: str) -> G2PResult:
         phonemes: str = self._g2p(self._normalize(text))[0]
         # This espeak writes ɽ, as in लड़का, as `r.`. At the full stop the model would pause within the word.
         return _to_result(phonemes.replace("r.", "ɽ"))
@@ -114,9 +123,13 @@ class Japanese:
     def __call__(self, text: str) -> G2PResult:
         return _with_english_words(self._normalize(text), self._english, self._native)
 
-    def _native(self, text: str) -> str:
+    def _native(self, text: str) -> NativeReading:
         # Clause by clause, as cutlet's time grows with the cube of the length.
-        return " ".join(self._cutlet(clause)[0] for clause in _CLAUSE.findall(_LONG_RUN.sub(r"\1\1\1", text)))
+        phonemes, words = list[str](), list[tuple[str, str]]()
+        for clause in _CLAUSE.findall(_LONG_RUN.sub(r"\1\1\1", text)):
+            phonemes.append(self._cutlet(clause)[0])
+            words += self._cutlet.words
+        return " ".join(phonemes), words
 
     def _normalize(self, text: str) -> str:
         text = _normalize_cjk_numbers(text, minutes=r"\1時\2分", minus="マイナス")
@@ -142,10 +155,25 @@ class Chinese:
         from misaki.zh import ZHG2P  # type: ignore[import-untyped]
 
         self._g2p: Callable[[str], tuple[str, None]] = ZHG2P()
+        self._words = list[tuple[str, str]]()
+        read_word = getattr(ZHG2P.word2ipa, "__wrapped__", ZHG2P.word2ipa)
+
+        @wraps(read_word)
+        def noted(word: str) -> str:
+            """misaki calls this for each word that jieba finds."""
+            sound: str = read_word(word)
+            self._words.append((word, sound))
+            return sound
+
+        ZHG2P.word2ipa = staticmethod(noted)
 
     def __call__(self, text: str) -> G2PResult:
         normalized = _normalize_cjk_numbers(text, minutes=r"\1点\2分", minus="负")
-        return _with_english_words(normalized, self._english, lambda part: self._g2p(part)[0])
+        return _with_english_words(normalized, self._english, self._native)
+
+    def _native(self, text: str) -> NativeReading:
+        self._words = []
+        return self._g2p(text)[0], self._words
 
 
 def _normalize_cjk_numbers(text: str, *, minutes: str, minus: str) -> str:
@@ -160,19 +188,27 @@ def _plain(sign: re.Match[str]) -> str:
     return unicodedata.normalize("NFKC", sign[0])
 
 
-def _with_english_words(text: str, english: Phonemizer | None, native: Callable[[str], str]) -> G2PResult:
+def _with_english_words(text: str, english: Phonemizer | None, native: Callable[[str], NativeReading]) -> G2PResult:
     """`text` by `native`, except for its Latin words: their letters are not phonemes, though they look like them."""
-    if english is None:
-        return _to_result(native(text))
-    parts, end = [], 0
-    for words in _LATIN_WORDS.finditer(text):
-        parts += [_native(text[end : words.start()], native), english(words[0]).phonemes]
-        end = words.end()
-    return _to_result(" ".join((*parts, _native(text[end:], native))))
+    parts, words, end = list[str](), list[tuple[str, str]](), 0
+    if english:
+        for latin in _LATIN_WORDS.finditer(text):
+            for phonemes, said in (_native(text[end : latin.start()], native), _english(latin[0], english)):
+                parts.append(phonemes)
+                words += said
+            end = latin.end()
+    phonemes, said = native(text) if english is None else _native(text[end:], native)
+    result = _to_result(" ".join((*parts, phonemes)))
+    return replace(result, tokens=word_sounds.by_sound(result.phonemes, (*words, *said)))
 
 
-def _native(text: str, native: Callable[[str], str]) -> str:
-    return native(text) if text.strip() else ""
+def _native(text: str, native: Callable[[str], NativeReading]) -> NativeReading:
+    return native(text) if text.strip() else ("", [])
+
+
+def _english(text: str, english: Phonemizer) -> NativeReading:
+    read = english(text)
+    return read.phonemes, [(token.text, token.phonemes) for token in read.tokens or ()]
 
 
 def _to_result(phonemes: str) -> G2PResult:
@@ -193,10 +229,19 @@ def _load_cutlet() -> Any:
             self.tagger = Tagger(f'-r "{folder / "mecabrc"}" -d "{folder}"')
             self.table = dict(HEPBURN)
             self.exceptions: dict[str, str] = {}
+            self.words: list[tuple[str, str]] = []  # of the last text, each with its phonemes
+            self._surfaces: list[str] = []
+
+        def _romaji_tokens(self, words: Any) -> Any:
+            self._surfaces = []
+            tokens = super()._romaji_tokens(words)
+            self.words = [(text, token.surface) for text, token in zip(self._surfaces, tokens, strict=True)]
+            return tokens
 
         def _romaji_word(self, word: Any) -> str:
             """A word that cannot be read is left as it is, to be reported, where misaki leaves it out."""
             romaji: str = super()._romaji_word(word)
+            self._surfaces.append(word.surface)
             return romaji or str(word.surface)
 
     return UnidicLiteCutlet()

@@ -161,7 +161,7 @@ def test_files(tiny_server: Server) -> None:
         ({"generation_config": {"emotion": "angry"}}, "emotion"),
         ({"generation_config": {"speed": 9}}, "speed"),
         ({"pronunciation_dict_id": "mine"}, "pronunciation_dict_id"),
-        ({"add_phoneme_timestamps": True}, "add_phoneme_timestamps"),
+        ({"use_normalized_timestamps": True}, "use_normalized_timestamps"),
         ({"transcript": ""}, "text"),
     ],
 )
@@ -186,6 +186,31 @@ def test_events(tiny_server: Server) -> None:
     ours = httpx.post(f"{tiny_server.url}/tts/captioned", json={"text": TEXT}, headers=accept, timeout=PATIENCE).text
     expected = [word["start"] for line in ours.splitlines() for word in json.loads(line).get("words", ())]
     assert [start for each in told for start in each["start"]] == pytest.approx(expected, abs=0.1)
+
+
+def test_events_have_the_times_of_phonemes(tiny_server: Server) -> None:
+    answer = post(tiny_server, "/tts/sse", add_timestamps=True, add_phoneme_timestamps=True)
+    events = [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line.startswith("data: ")]
+    found = [event["phoneme_timestamps"] for event in events if event["type"] == "phoneme_timestamps"]
+    words = [event["word_timestamps"] for event in events if event["type"] == "timestamps"]
+    assert "".join(symbol for each in found for symbol in each["phonemes"]).startswith("həlˈO")
+    assert found[0]["start"][0] == words[0]["start"][0]
+    assert found[-1]["end"][-1] == words[-1]["end"][-1]
+    assert all(len(each["phonemes"]) == len(each["start"]) == len(each["end"]) for each in found)
+
+
+async def test_phoneme_times_in_a_conversation_count_from_its_start(tiny_server: Server) -> None:
+    async with agent(tiny_server, "/cartesia/tts/websocket") as it:
+        for sentence in SENTENCES:
+            await it.send("a", sentence + " ", add_phoneme_timestamps=True, max_buffer_delay_ms=0)
+        await it.send("a", " ", more=False, max_buffer_delay_ms=0)
+        await it.until("done", "a")
+    assert not it.words()
+    found = [event["phoneme_timestamps"] for event in it.events if event["type"] == "phoneme_timestamps"]
+    assert len(found) == 2
+    starts = [start for each in found for start in each["start"]]
+    assert starts == sorted(starts)
+    assert starts[-1] < len(it.audio["a"]) / 2 / 24_000
 
 
 def test_voices_come_page_by_page(tiny_server: Server) -> None:

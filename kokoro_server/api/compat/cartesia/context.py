@@ -18,7 +18,7 @@ from kokoro_server.api.errors import validated
 from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.synthesizer import Segment
 
 
 class ContextFailed(ConnectionError):
@@ -35,7 +35,7 @@ class CartesiaContext(SocketListener):
         self._timer: asyncio.TimerHandle | None = None
         self._rest: asyncio.Task[None] | None = None
         self._delivery: DeliveryOptions | None = None
-        self._timed = False
+        self._timed = self._phonemes_timed = False
         self._flushes = 0  # that are finished
         self._words = WrittenWords("")
         self.ended = False  # and its last event is sent: the context can be stopped
@@ -80,6 +80,7 @@ class CartesiaContext(SocketListener):
 
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
+        self._phonemes_timed = bool(generation.add_phoneme_timestamps)
         delivery = await generation.delivery(get_services(self._socket).voices)
         if delivery != self._delivery:
             await self._text.end_sentence()  # earlier text keeps its options
@@ -100,10 +101,13 @@ class CartesiaContext(SocketListener):
     async def on_start(self, sentence: SessionSentence) -> None:
         self._words = WrittenWords(sentence.text)
 
-    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
+    async def on_words(self, _sentence: SessionSentence, segment: Segment, offset: float) -> None:
+        flush = self._flushes + 1
         if self._timed:
-            timed = self._words.timed(words, offset)
-            await self._send(events.timestamps(self._name, timed, flush_id=self._flushes + 1))
+            timed = self._words.timed(segment.words, offset)
+            await self._send(events.timestamps(self._name, timed, flush_id=flush))
+        if self._phonemes_timed:
+            await self._send(events.phoneme_timestamps(self._name, segment.phonemes, offset, flush_id=flush))
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
         for part, part_seconds in sockets.audio_parts(data, seconds):

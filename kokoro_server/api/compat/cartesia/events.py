@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -10,6 +10,7 @@ from kokoro_server.api.error_shapes import cartesia_error
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.phonemes import PhonemeTiming
 
 PARTIAL = 206  # HTTP's statuses, which every event has
 DONE = 200
@@ -24,6 +25,18 @@ def timestamps(context: str | None, words: list[tuple[str, float, float]], **fie
     names, starts, ends = zip(*words, strict=True)
     timed = {"words": names, "start": starts, "end": ends}
     return {**_event("timestamps", context), "word_timestamps": timed, **fields}
+
+
+def phoneme_timestamps(
+    context: str | None, phonemes: Sequence[PhonemeTiming], offset: float = 0.0, **fields: Any
+) -> JsonObject:
+    """The times are `offset` seconds later than those of the phonemes."""
+    timed = {
+        "phonemes": [phoneme.symbol for phoneme in phonemes],
+        "start": [round(offset + phoneme.start, 4) for phoneme in phonemes],
+        "end": [round(offset + phoneme.end, 4) for phoneme in phonemes],
+    }
+    return {**_event("phoneme_timestamps", context), "phoneme_timestamps": timed, **fields}
 
 
 def flush_done(context: str, number: int) -> JsonObject:

@@ -45,11 +45,14 @@ async def speech_bytes(body: Generation, request: Request, timeout: RequestTimeo
 @router.post(
     "/tts/sse",
     response_class=StreamingResponse,
-    responses={200: {"description": "Events: chunk, timestamps, done or error", "content": {SSE: {}}}, **ERRORS},
+    responses={
+        200: {"description": "Events: chunk, timestamps of words or phonemes, done", "content": {SSE: {}}},
+        **ERRORS,
+    },
 )
 async def speech_events(body: Generation, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a transcript, as Cartesia's `tts.generate_sse` does: events with samples in base64, and with
-    `add_timestamps` the times of words.
+    `add_timestamps` the times of words, with `add_phoneme_timestamps` those of phonemes.
     """
     request.scope["model"] = body.model_id
     body.require_raw()
@@ -63,6 +66,8 @@ async def _events(segments: RenderedSegments, body: Generation) -> Events:
     async for segment, data in segments:
         if body.add_timestamps and segment.words:
             yield events.timestamps(body.context_id, words.timed(segment.words, 0.0))
+        if body.add_phoneme_timestamps and segment.phonemes:
+            yield events.phoneme_timestamps(body.context_id, segment.phonemes)
         if data:
             for audio in event_audio(data):
                 yield events.chunk(body.context_id, audio)

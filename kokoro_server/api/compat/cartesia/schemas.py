@@ -64,7 +64,7 @@ class Generation(BaseModel):
     speed: Literal["slow", "normal", "fast"] | None = None
     normalization: str | None = Field(default=None, description="`off`: nothing is put in words.", max_length=20)
     add_timestamps: bool | None = Field(default=False, description="Send the time of each word.")
-    add_phoneme_timestamps: bool | None = Field(default=False, description="Not supported.")
+    add_phoneme_timestamps: bool | None = Field(default=False, description="Send the time of each phoneme.")
     use_normalized_timestamps: bool | None = Field(default=False, description="Not supported.")
     pronunciation_dict_id: str | None = Field(default=None, description="Not supported.")
     duration: float | None = Field(default=None, description="Not supported.")
@@ -130,13 +130,7 @@ class Generation(BaseModel):
         return of_voice if of_voice.code.partition("-")[0] == base else languages.parse(base)
 
     def _refuse_unsupported(self) -> None:
-        for field in (
-            "add_phoneme_timestamps",
-            "use_normalized_timestamps",
-            "pronunciation_dict_id",
-            "duration",
-            "save",
-        ):
+        for field in ("use_normalized_timestamps", "pronunciation_dict_id", "duration", "save"):
             if getattr(self, field):
                 raise NotSupported(f"{field} is not supported by this server; leave it out", field=field)
         emotion = self.generation_config and self.generation_config.emotion

@@ -17,7 +17,7 @@ from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
 from kokoro_server.errors import KokoroError, UnknownVoice
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.synthesizer import Segment
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
@@ -122,7 +122,7 @@ class ElevenLabsContext(SocketListener):
         await self._wait()
         self._sentence_place = self._characters.begin_sentence(sentence.text)
 
-    async def on_words(self, _sentence: SessionSentence, words: tuple[Timing, ...], offset: float) -> None:
+    async def on_words(self, _sentence: SessionSentence, segment: Segment, offset: float) -> None:
         place = self._sentence_place
         self._characters.say(
             replace(
@@ -132,7 +132,7 @@ class ElevenLabsContext(SocketListener):
                 char_start=word.char_start + place,
                 char_end=word.char_end + place,
             )
-            for word in words
+            for word in segment.words
         )
 
     async def on_audio(self, data: bytes, seconds: float) -> None:
