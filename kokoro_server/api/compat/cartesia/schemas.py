@@ -16,6 +16,7 @@ from kokoro_server.audio.formats import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.runtime.json import JsonObject
@@ -113,6 +114,8 @@ class Generation(BaseModel):
 
     def _language(self, of_voice: Language) -> str | None:
         """None for the voice's own language: another voice in the text then speaks its own."""
+        if not (self.locale or self.language):
+            return default_language()
         if languages.is_auto(self.locale or self.language):
             return languages.AUTO
         asked = self._asked_language(of_voice)
@@ -120,7 +123,7 @@ class Generation(BaseModel):
 
     def _asked_language(self, of_voice: Language) -> Language:
         """A bare `en` means the voice's own English. An unknown region is ignored."""
-        code = (self.locale or self.language or of_voice.code).replace("_", "-")
+        code = (self.locale or self.language or "").replace("_", "-")
         base = code.partition("-")[0].lower()
         if base != code.lower():
             try:

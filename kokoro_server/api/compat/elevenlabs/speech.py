@@ -35,12 +35,16 @@ SPOKEN: Responses = {200: {"description": "The audio", "content": AUDIO}}
 LINES: Responses = {200: {"description": "An object a line", "content": {NDJSON: {}}}}
 
 OutputFormatName = Annotated[
-    str, Query(description="mp3_RATE_KBPS, opus_48000_KBPS, pcm_RATE, wav_RATE, ulaw_8000 or alaw_8000.")
+    str | None,
+    Query(
+        description="mp3_RATE_KBPS, opus_48000_KBPS, pcm_RATE, wav_RATE, ulaw_8000 or alaw_8000. "
+        f"Absent: {output_formats.DEFAULT}."
+    ),
 ]
 
 
 async def _request(
-    voice_id: VoiceName, body: SpeechBody, request: Request, output_format: OutputFormatName = output_formats.DEFAULT
+    voice_id: VoiceName, body: SpeechBody, request: Request, output_format: OutputFormatName = None
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)

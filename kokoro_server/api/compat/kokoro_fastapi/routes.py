@@ -25,13 +25,14 @@ from kokoro_server.api.compat.kokoro_fastapi.schemas import (
 from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.assets import torch_writer
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.formats import ENCODINGS
+from kokoro_server.config.defaults import default_voice
 from kokoro_server.engine import vocab
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
@@ -78,7 +79,7 @@ async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTime
 @router.post("/dev/phonemize", responses=ERRORS)
 async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
     """The phonemes of a text. `POST /text/reading` returns more."""
-    speech = Speech(voice=DEFAULT_VOICE, text=body.text, language=body.language)
+    speech = Speech(voice=default_voice(body.language), text=body.text, language=body.language)
     reading = await cancel_on_disconnect(request.receive, get_services(request).synthesizer.reading(speech))
     return await asyncio.to_thread(_phonemized, reading)
 
@@ -86,7 +87,7 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    return await clip_response(TTSRequest(phonemes=body.phonemes, voice=body.voice), request, timeout)
+    return await clip_response(TTSRequest(phonemes=body.phonemes, voice=body.voice, format="wav"), request, timeout)
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, few_turns
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import TURN_PAUSE
 from kokoro_server.voices import MAX_PARTS
@@ -75,7 +75,12 @@ Blend = Annotated[
 
 class PhonemizeRequest(BaseModel):
     text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
-    language: str = Field(default="a", description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])
+    language: str = Field(
+        default_factory=lambda: default_language() or "a",
+        description="a b e f h i j p z, or a code.",
+        max_length=20,
+        examples=["a"],
+    )
 
 
 class Phonemized(BaseModel):
@@ -85,4 +90,6 @@ class Phonemized(BaseModel):
 
 class PhonemesRequest(BaseModel):
     phonemes: str = Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])
-    voice: VoiceName = Field(default=DEFAULT_VOICE, description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])
+    voice: VoiceName = Field(
+        default_factory=default_voice, description="As for `/v1/audio/speech`.", examples=[BUILT_IN_VOICE]
+    )

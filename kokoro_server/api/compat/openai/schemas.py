@@ -22,14 +22,16 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import (
-    DEFAULT_VOICE,
+    AnyCaseFormat,
     CaptionedRequest,
     ReadingFields,
     SilenceFields,
     TTSRequest,
+    default_format,
 )
 from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
@@ -52,10 +54,6 @@ def _voice_name(value: Any) -> Any:
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
 
 
-def lowercase(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
-
-
 def _known_language(letter: str) -> str:
     try:
         return languages.parse(letter).code if letter and not languages.is_auto(letter) else letter
@@ -64,7 +62,12 @@ def _known_language(letter: str) -> str:
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
 
 
-AnyCaseFormat = Annotated[Format, BeforeValidator(lowercase)]
+def _default_voice(data: JsonObject) -> str:
+    return default_voice(_language(data.get("language"), data.get("lang_code")))
+
+
+def _language(language: str | None, lang_code: str | None) -> str | None:
+    return language or lang_code or default_language()
 
 
 class NormalizationOptions(BaseModel):
@@ -177,16 +180,18 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
                 "anyOf": [_VOICE_SCHEMA, {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]}],
-                "default": DEFAULT_VOICE,
-                "examples": ["alloy", DEFAULT_VOICE],
+                "default": BUILT_IN_VOICE,
+                "examples": ["alloy", BUILT_IN_VOICE],
             }
         ),
-    ] = DEFAULT_VOICE
-    response_format: AnyCaseFormat = Field(
-        default="mp3",
-        description=f"`pcm` is bare 16-bit samples at 24 kHz; {CONTAINERS}. `format` is read too.",
-        validation_alias=AliasChoices("response_format", "format"),
-    )
+    ] = Field(default_factory=_default_voice)
+    response_format: Annotated[
+        AnyCaseFormat,
+        Field(
+            description=f"`pcm` is bare 16-bit samples at 24 kHz; {CONTAINERS}. `format` is read too.",
+            validation_alias=AliasChoices("response_format", "format"),
+        ),
+    ] = default_format("mp3")
     speed: Annotated[float, SPEED] = 1.0
     instructions: str | None = Field(
         default=None, description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."]
@@ -227,7 +232,7 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
             "speed": self.speed,
             "format": self.response_format,
             "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
-            "language": self.language or self.lang_code or None,
+            "language": _language(self.language, self.lang_code),
             "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
 
@@ -270,7 +275,7 @@ class OpenAIVoices(BaseModel):
 
 
 class OpenAIVoiceNames(BaseModel):
-    voices: list[str] = Field(examples=[["alloy", DEFAULT_VOICE]])
+    voices: list[str] = Field(examples=[["alloy", BUILT_IN_VOICE]])
 
 
 class OpenAIErrorBody(BaseModel):
