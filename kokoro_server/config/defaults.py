@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kokoro_server import languages
 from kokoro_server.config.kinds import ALL_LANGUAGES, AudioFormat
@@ -22,10 +22,13 @@ class SpeechDefaults:
     voices: Mapping[str, str] = field(default_factory=dict)  # by code; ALL_LANGUAGES for those that are not named
     language: str | None = None  # None: the voice's own
     format: AudioFormat | None = None  # None: that of each protocol
+    unspeakable: Literal["refuse", "skip"] | None = None  # None: as each protocol has it
 
     @classmethod
     def of(cls, settings: Settings) -> SpeechDefaults:
-        return cls(dict(settings.default_voice), settings.default_language, settings.default_format)
+        return cls(
+            dict(settings.default_voice), settings.default_language, settings.default_format, settings.unspeakable
+        )
 
     def voice(self, language: str | None = None) -> str:
         """The voice for a language of any spelling; without one, for DEFAULT_LANGUAGE."""

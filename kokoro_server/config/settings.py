@@ -130,10 +130,11 @@ class Settings(BaseModel):
     default_format: AudioFormat | None = setting(EVERYDAY, "DEFAULT_FORMAT", None)
     """Audio format of requests that name none: wav, pcm, mp3, opus, flac or aac. WebSockets and Wyoming, whose clients
     expect bare samples, keep theirs. Empty: mp3 in the protocols of OpenAI, ElevenLabs and Deepgram, wav elsewhere."""
-    unspeakable: Literal["refuse", "skip"] = setting(EVERYDAY, "UNSPEAKABLE", "refuse")
+    unspeakable: Literal["refuse", "skip"] | None = setting(EVERYDAY, "UNSPEAKABLE", None)
     """What happens to letters that a text's language cannot say, such as Chinese letters in English: refuse answers the
     text with 422; skip leaves them out and counts them in X-Skipped-Characters. The field `unspeakable` of a request
-    takes precedence."""
+    takes precedence. Empty: skip in the protocols of other services (OpenAI, ElevenLabs, Deepgram, Cartesia,
+    Kokoro-FastAPI, Wyoming), refuse elsewhere."""
     pauses: PauseSeconds = setting(EVERYDAY, "PAUSES", ())
     """Seconds between two parts of speech, by what is written between them, such as sentence=0.5,paragraph=1. Names:
     comma, semicolon (also colons and dashes), sentence, paragraph. A name that is missing has its natural pause: 0.3,

@@ -163,7 +163,7 @@ async def assembled(
     watchers = (watch_lag(metrics.loop_lag.observe), g2p.watch(), *([custom_voices.watch()] if custom_voices else []))
     async with contextlib.aclosing(g2p), background(*watchers):
         pace = partial(_pace, queue)
-        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable or "refuse")
         limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
         clip_memory = ClipMemory(processes)
         metrics.watch_clips(clip_memory.seconds)

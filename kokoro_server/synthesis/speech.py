@@ -59,6 +59,7 @@ class Speech:
     tail: float | None = None  # seconds after the last one; None: TAIL
     pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
     quotations_apart: bool = False  # those in another language are read in it
+    may_be_silent: bool = False  # a text with nothing to say is a moment of silence, not an error
     follows: bool = False  # another speech is heard before it: a sentence's pause is between them
 
     def ends(self, pauses: Pauses) -> Ends | None:

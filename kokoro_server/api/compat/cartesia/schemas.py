@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from kokoro_server import languages
 from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.compat.lenient import LenientDelivery, LenientRequest
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.formats import Format
@@ -74,12 +75,12 @@ class Generation(BaseModel):
 
     async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
         """Raises KokoroError for fields that are not possible."""
-        return TTSRequest(text=self.transcript, **await self._fields(voices))
+        return LenientRequest(text=self.transcript, **await self._fields(voices))
 
     async def delivery(self, voices: VoiceBook) -> DeliveryOptions:
         """How to speak in a conversation. Raises KokoroError for fields that are not possible."""
         self.require_raw()
-        return DeliveryOptions(**await self._fields(voices))
+        return LenientDelivery(**await self._fields(voices))
 
     def require_raw(self) -> None:
         """Raises InvalidInput unless the audio is bare samples, as messages carry them."""

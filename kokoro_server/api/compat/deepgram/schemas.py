@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram import voices
+from kokoro_server.api.compat.lenient import LenientDelivery, LenientRequest
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.script import lowercase
 from kokoro_server.api.schemas.speech import TTSRequest
@@ -83,7 +84,7 @@ class FileParameters(SpeakParameters):
         if container not in containers:
             allowed = " or ".join(containers)
             raise InvalidInput(f"container must be {allowed} for {encoding}, not {container}", field="container")
-        return TTSRequest(
+        return LenientRequest(
             text=text,
             voice=await voices.ours(self.model, book),
             speed=self.speed,
@@ -103,7 +104,7 @@ class SocketParameters(SpeakParameters):
         """Raises KokoroError for parameters that are not possible."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
-        return DeliveryOptions(
+        return LenientDelivery(
             voice=await voices.ours(self.model, book),
             speed=self.speed,
             sample_rate=self.rate(self.encoding),

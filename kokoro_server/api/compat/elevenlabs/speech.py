@@ -17,6 +17,7 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
     SpeechBody,
     request_fields,
 )
+from kokoro_server.api.compat.lenient import LenientRequest
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
@@ -49,7 +50,7 @@ async def _request(
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
     voice = await get_services(request).voices.hold(voice_id)
-    return TTSRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
+    return LenientRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
 
 
 Asked = Annotated[TTSRequest, Depends(_request)]

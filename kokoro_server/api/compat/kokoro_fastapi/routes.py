@@ -22,10 +22,10 @@ from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     PhonemizeRequest,
     WordTimestamp,
 )
+from kokoro_server.api.compat.lenient import LenientRequest
 from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
-from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
@@ -87,7 +87,7 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    return await clip_response(TTSRequest(phonemes=body.phonemes, voice=body.voice, format="wav"), request, timeout)
+    return await clip_response(LenientRequest(phonemes=body.phonemes, voice=body.voice, format="wav"), request, timeout)
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
+from kokoro_server.api.compat.lenient import LenientCaptionedRequest, LenientRequest
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import (
     AnyCaseFormat,
@@ -41,10 +41,6 @@ MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names;
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
 _RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
-
-SILENCE = "[pause:0.3s]"  # for a text of punctuation alone
-MAX_PUNCTUATION = 100  # characters
-NAMED_SIGNS = frozenset("#%&@/\\*_‰§¶†‡•")  # that are no punctuation of a sentence
 
 
 def _voice_name(value: Any) -> Any:
@@ -212,10 +208,10 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
                 "and so has POST /v1/audio/speech/timestamps",
                 field="return_timestamps",
             )
-        return TTSRequest(**self._fields())
+        return LenientRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
-        return CaptionedRequest(**self._fields())
+        return LenientCaptionedRequest(**self._fields())
 
     def _fields(self) -> JsonObject:
         self.refuse_unsupported(self.response_format)
@@ -225,7 +221,7 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
         options = self.normalization_options
         return {
             **ours,
-            "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
+            "text": self.input,
             "ssml": self.ssml,
             "voice_aliases": self.voice_aliases,
             "voice": self.voice,
@@ -235,14 +231,6 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
             "language": _language(self.language, self.lang_code),
             "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
-
-
-def _is_punctuation(text: str) -> bool:
-    """Clients try a server out with a bare full stop, for which OpenAI answers with silence. Other signs are named."""
-    marks = text[: MAX_PUNCTUATION + 1].strip()
-    return 0 < len(marks) <= MAX_PUNCTUATION and all(
-        unicodedata.category(mark)[0] == "P" and mark not in NAMED_SIGNS for mark in marks
-    )
 
 
 class OpenAIModel(BaseModel):
