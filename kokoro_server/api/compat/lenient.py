@@ -54,3 +54,27 @@ class LenientCaptionedRequest(_Lenient, CaptionedRequest):
 
 class LenientDelivery(_Lenient, DeliveryOptions):
     pass
+
+
+class _Tagged(_Request):
+    """With Kokoro-FastAPI's tags and paces."""
+
+    alias_rates: dict[str, float]
+    voice_tags: bool
+    rate_tags: bool
+
+    def speech(self) -> Speech:
+        rates, voices = self.alias_rates, self.voice_tags
+        return replace(super().speech(), alias_rates=rates, voice_tags=voices, rate_tags=self.rate_tags)
+
+
+class TaggedRequest(_Tagged, LenientRequest):
+    alias_rates: dict[str, float]
+    voice_tags: bool
+    rate_tags: bool
+
+
+class TaggedCaptionedRequest(_Tagged, LenientCaptionedRequest):
+    alias_rates: dict[str, float]
+    voice_tags: bool
+    rate_tags: bool

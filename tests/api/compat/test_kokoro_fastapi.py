@@ -137,9 +137,7 @@ def test_what_is_put_in_words_can_be_switched_off(
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"allow_voice_tags": True, "input": "[rate:2]Hello."}, "allow_voice_tags"),
         ({"voice_aliases": {"me": "nobody"}, "voice": "me"}, "voice"),
-        ({"voice_aliases": {"me": {"voice": "af_heart", "rate": 2}}}, "voice_aliases.me"),
         ({"return_download_link": True}, "return_download_link"),
         ({"download_format": "wav"}, "download_format"),
         ({"return_timestamps": True}, "return_timestamps"),

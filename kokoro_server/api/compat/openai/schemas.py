@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -19,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
-from kokoro_server.api.compat.lenient import LenientCaptionedRequest, LenientRequest
+from kokoro_server.api.compat.lenient import TaggedCaptionedRequest, TaggedRequest
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import (
     AnyCaseFormat,
@@ -40,7 +39,6 @@ MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names;
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
-_RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
 
 
 def _voice_name(value: Any) -> Any:
@@ -105,6 +103,13 @@ class NormalizationOptions(BaseModel):
         return [kind for kind in kinds if kind not in off]
 
 
+class VoiceAlias(BaseModel):
+    """A voice with a pace of its own."""
+
+    voice: VoiceName
+    rate: Annotated[float | None, SPEED] = None
+
+
 class KokoroFastAPIFields(BaseModel):
     """Kokoro-FastAPI's fields beyond OpenAI's."""
 
@@ -135,11 +140,15 @@ class KokoroFastAPIFields(BaseModel):
     )
     return_download_link: bool = Field(default=False, description="Refused: no file is kept.")
     ssml: bool = Field(default=False, description="The input is an SSML document, `<speak>…</speak>`.")
-    allow_voice_tags: bool = Field(
-        default=False, description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused."
+    allow_voice_tags: bool | None = Field(
+        default=None,
+        description="`true`: `[voice:bm_george]` changes the voice, and `[rate:0.8]` the pace of the voice until the "
+        "next such tag. `false`: both are read out. Absent: only `[voice:…]` is a tag.",
     )
-    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName] | None = Field(
-        default=None, description="Names of your own for voices and blends.", max_length=MAX_ALIASES
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName | VoiceAlias] | None = Field(
+        default=None,
+        description='Names of your own for voices and blends; `{"voice": "af_bella", "rate": 0.8}` speaks slower.',
+        max_length=MAX_ALIASES,
     )
 
     def refuse_unsupported(self, format: Format) -> None:
@@ -208,22 +217,25 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
                 "and so has POST /v1/audio/speech/timestamps",
                 field="return_timestamps",
             )
-        return LenientRequest(**self._fields())
+        return TaggedRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
-        return LenientCaptionedRequest(**self._fields())
+        return TaggedCaptionedRequest(**self._fields())
 
     def _fields(self) -> JsonObject:
         self.refuse_unsupported(self.response_format)
-        if self.allow_voice_tags and _RATE_TAG.search(self.input):
-            raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
         ours = {name: getattr(self, name) for kind in (ReadingFields, SilenceFields) for name in kind.model_fields}
         options = self.normalization_options
+        aliases = self.voice_aliases or {}
+        paced = [(name, target) for name, target in aliases.items() if isinstance(target, VoiceAlias)]
         return {
             **ours,
             "text": self.input,
             "ssml": self.ssml,
-            "voice_aliases": self.voice_aliases,
+            "voice_aliases": {name: getattr(target, "voice", target) for name, target in aliases.items()} or None,
+            "alias_rates": {name: target.rate for name, target in paced if target.rate is not None},
+            "voice_tags": self.allow_voice_tags is not False,
+            "rate_tags": bool(self.allow_voice_tags),
             "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,
@@ -251,7 +263,8 @@ class OpenAIAudioModels(BaseModel):
 
 class OpenAIVoice(BaseModel):
     id: str = Field(description="For `voice`.", examples=["alloy"])
-    name: str = Field(description="The name to show people.", examples=["Alloy"])
+    name: str = Field(description="The same: clients of Kokoro-FastAPI expect it.", examples=["alloy"])
+    title: str = Field(description="The name to show people.", examples=["Alloy"])
     voice: str = Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])
     language: str = Field(examples=["en-US"])
     gender: Literal["female", "male"] = Field(examples=["female"])
