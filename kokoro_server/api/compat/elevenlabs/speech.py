@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.captioned import event_audio, json_clip_response
-from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.compat.elevenlabs import output_formats, stock_voices
 from kokoro_server.api.compat.elevenlabs.alignment import Characters
 from kokoro_server.api.compat.elevenlabs.schemas import (
     AudioWithTimestamps,
@@ -49,7 +49,8 @@ async def _request(
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
-    voice = await get_services(request).voices.hold(voice_id)
+    book = get_services(request).voices
+    voice = await book.hold(stock_voices.ours(voice_id, book))
     return LenientRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
 
 
