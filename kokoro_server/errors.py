@@ -110,6 +110,8 @@ class InvalidInput(BadRequest, status=422, code="invalid_input"):
 class NothingToSay(InvalidInput, code="nothing_to_say"):
     """The text has no words. Send at least one word, or a `[pause:1s]`."""
 
+    skipped = 0  # characters that were left out because the language cannot say them
+
 
 class Unspeakable(InvalidInput, code="unspeakable"):
     """The language cannot say some letters of the text. Remove them, or send `unspeakable` `skip` to leave them out."""

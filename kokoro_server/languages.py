@@ -51,10 +51,14 @@ _BY_NAME = {language.code.lower(): language for language in LANGUAGES} | _BY_LET
 
 def parse(code: str) -> Language:
     """The language of a code in any case (`en-US`, `pt_br`), of Kokoro's letter for it, or of a common alias."""
-    try:
-        return _BY_NAME[code.strip().lower().replace("_", "-")]
-    except KeyError:
-        raise UnknownLanguage(f"unknown language {code[:40]!r}; use one of {known_codes()}", field="language") from None
+    if found := find(code):
+        return found
+    raise UnknownLanguage(f"unknown language {code[:40]!r}; use one of {known_codes()}", field="language")
+
+
+def find(code: str) -> Language | None:
+    """As `parse`; None if no language has the code."""
+    return _BY_NAME.get(code.strip().lower().replace("_", "-"))
 
 
 def of_voice(voice: str) -> Language:

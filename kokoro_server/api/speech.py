@@ -157,7 +157,7 @@ def clip_headers(request: Request, clip: Clip) -> dict[str, str]:
         "X-Inference-Time-Ms": f"{clip.inference_ms:.1f}",
         "X-Batch-Size": str(clip.batch_size),
         "Server-Timing": server_timing(clip.text_ms, clip.queue_ms, clip.inference_ms),
-        **skipped_header(clip.skipped),
+        **omission_headers(clip.skipped, is_silent=clip.is_silent),
     }
 
 
@@ -166,9 +166,10 @@ def server_timing(text_ms: float, queue_ms: float, inference_ms: float) -> str:
     return f"text;dur={text_ms:.1f}, queue;dur={queue_ms:.1f}, inference;dur={inference_ms:.1f}"
 
 
-def skipped_header(characters: int) -> dict[str, str]:
-    """How many characters were left out because the language cannot say them."""
-    return {"X-Skipped-Characters": str(characters)} if characters else {}
+def omission_headers(skipped: int, *, is_silent: bool) -> dict[str, str]:
+    """How many characters were left out because the language cannot say them, and whether nothing was left to say."""
+    counted = {"X-Skipped-Characters": str(skipped)} if skipped else {}
+    return counted | ({"X-Nothing-To-Say": "true"} if is_silent else {})
 
 
 def batching_enabled(request: Request) -> str:

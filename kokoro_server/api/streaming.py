@@ -20,9 +20,9 @@ from kokoro_server.api.speech import (
     batching_enabled,
     new_ticket,
     note_start,
+    omission_headers,
     segment_later,
     server_timing,
-    skipped_header,
 )
 from kokoro_server.api.state import app_state, get_services
 from kokoro_server.audio.render import Rendering, render_fast
@@ -68,7 +68,7 @@ async def stream_response(body: TTSRequest, request: Request, timeout: float | N
         "X-Voice-Used": voice.name,
         "X-Batching-Enabled": batching_enabled(request),
         **_first_timing(first),
-        **skipped_header(first.skipped),
+        **omission_headers(first.skipped, is_silent=first.stands_in),
     }
     stats = app_state(request).streams
     content: bytes | None = None
@@ -118,7 +118,8 @@ async def event_stream(
     rendered = _rendered(first, segments, renderer, start.late)
     request.scope["on_end"].push_async_callback(rendered.aclose)
     lines = _lines(app_state(request).streams, events(rendered), FRAMING[media_type], failure)
-    return CancellableStreamingResponse(lines, media_type, STREAMING_HEADERS | skipped_header(first.skipped))
+    headers = STREAMING_HEADERS | omission_headers(first.skipped, is_silent=first.stands_in)
+    return CancellableStreamingResponse(lines, media_type, headers)
 
 
 async def start_synthesis(

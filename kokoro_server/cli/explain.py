@@ -44,7 +44,7 @@ def _local(settings: Settings, speech: Speech) -> list[Claim]:
 def _remote(url: str, speech: Speech, api_key: str | None) -> list[Claim]:
     fields = {"unspeakable": "skip"} | ({"language": speech.language} if speech.language else {})
     with KokoroClient(url, api_key=api_key) as client:
-        reading = client.reading(speech.written, speech.voice, **fields)
+        reading = client.reading(speech.written, speech.voice or None, **fields)
     return [Claim(span.start, span.end, span.words, span.rule) for span in reading.readings]
 
 

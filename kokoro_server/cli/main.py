@@ -16,6 +16,7 @@ from kokoro_server.cli import RunCommand
 from kokoro_server.cli.options import add_bulk, add_say
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError, KokoroError
 from kokoro_server.observability import logs
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
+        speech_defaults.set(SpeechDefaults.of(settings))
         config.export_otel()
         logs.configure(settings.log_level)
         status: int = options.run(settings, options)

@@ -55,7 +55,9 @@ def add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: 
     )
     what.add_argument("-f", "--file", metavar="FILE", help="a UTF-8 text file to say, - for standard input")
     say.add_argument(
-        "-v", "--voice", help="a voice or a blend; see 'voices' (default: af_heart; in a book, one of each language)"
+        "-v",
+        "--voice",
+        help="a voice or a blend; see 'voices' (default: DEFAULT_VOICE or af_heart; in a book, one of each language)",
     )
     say.add_argument("-s", "--speed", type=_speed, default=1.0, help="0.25 to 4; 1 is the voice's own pace")
     say.add_argument(
@@ -121,11 +123,11 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
     )
     bulk.add_argument("input", help="lines of id, text and other fields: .jsonl .csv or .parquet, - for JSON lines")
     bulk.add_argument("out", type=Path, help="the folder to write to")
-    bulk.add_argument("-v", "--voice", default="af_heart", help="of lines that name none (default: %(default)s)")
+    bulk.add_argument("-v", "--voice", help="of lines that name none (default: DEFAULT_VOICE or af_heart)")
     bulk.add_argument(
         "--format",
         choices=FORMATS,
-        help="of lines that name none (default: wav; in shards, flac)",
+        help="of lines that name none (default: DEFAULT_FORMAT or wav; in shards, flac)",
     )
     bulk.add_argument("--shards", type=_count, metavar="N", help="write WebDataset shards of N lines each, not files")
     bulk.add_argument(

@@ -15,7 +15,7 @@ from kokoro_server.cli import CommandFailed, audiobook, sinks
 from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.explain import explain
 from kokoro_server.cli.progress import SpeechProgress, clock, quiet_beside_bar
-from kokoro_server.client.wire import DEFAULT_VOICE
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadModel
@@ -37,7 +37,7 @@ def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loade
     if audiobook.is_wanted(options, document):
         return audiobook.run(settings, options, document, load)
     text = audiobook.plain_text(document) if document else _text(options)
-    speech = Speech(options.voice or DEFAULT_VOICE, text, language=options.language, speed=options.speed)
+    speech = _speech(options, text)
     if options.explain:
         sys.stdout.write(explain(settings, speech, options.url) + "\n")
         return 0
@@ -55,6 +55,15 @@ def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loade
                 subtitles.write_text(SUBTITLES[options.subtitles.suffix.lower()](cues), encoding="utf-8")
     log.info("spoken characters=%d audio=%s to=%s", len(speech.written), clock(seconds), options.output or "-")
     return 0
+
+
+def _speech(options: argparse.Namespace, text: str) -> Speech:
+    """A voice or language that is not named is left to the server, if one speaks."""
+    voice, language = options.voice or "", options.language
+    if not options.url:
+        defaults = speech_defaults.get()
+        voice, language = voice or defaults.voice(language), language or defaults.language
+    return Speech(voice, text, language=language, speed=options.speed)
 
 
 async def _speak(

@@ -14,7 +14,7 @@ from kokoro_server.client import wire
 from kokoro_server.client.cache import Cache
 from kokoro_server.client.errors import ClientError
 from kokoro_server.client.performance import Performance, PerformanceStats
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Body, Retries, Timeouts
+from kokoro_server.client.wire import DEFAULT_URL, Body, Retries, Timeouts
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class BaseClient(ABC):
         retries: Retries | None = None,
         cache: Cache | None = None,
         headers: Mapping[str, str] | None = None,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         workers: int | None = None,
         pool_size: int = POOL_SIZE,
         chunk_size: int | None = None,
@@ -62,7 +62,8 @@ class BaseClient(ABC):
         self._performance.reset()
 
     def _body(self, text: str, voice: str | None, fields: Mapping[str, Any]) -> Body:
-        return {"text": text, "voice": self.voice if voice is None else voice, **fields}
+        voice = self.voice if voice is None else voice
+        return {"text": text} | ({} if voice is None else {"voice": voice}) | dict(fields)
 
     def _synthesis(self, body: Body, use_streaming: bool | None, optimize_for_latency: bool) -> tuple[str, Body, float]:
         """Path, body and timeout of the request for a clip."""

@@ -12,7 +12,7 @@ from typing import Any
 from kokoro_server.client.errors import ClientError
 from kokoro_server.client.sync import WORKERS, KokoroClient
 from kokoro_server.client.values import Latency
-from kokoro_server.client.wire import DEFAULT_URL, DEFAULT_VOICE, Stopwatch
+from kokoro_server.client.wire import DEFAULT_URL, Stopwatch
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class OptimizedKokoroHandler:
     def __init__(
         self,
         api_url: str = DEFAULT_URL,
-        voice: str = DEFAULT_VOICE,
+        voice: str | None = None,
         max_workers: int = WORKERS,
         connection_pool_size: int = 10,
         chunk_size: int = 512,
@@ -48,11 +48,11 @@ class OptimizedKokoroHandler:
         return self._client.url
 
     @property
-    def voice(self) -> str:
+    def voice(self) -> str | None:
         return self._client.voice
 
     @voice.setter
-    def voice(self, voice: str) -> None:
+    def voice(self, voice: str | None) -> None:
         self._client.voice = voice
 
     def set_voice(self, voice_id: str) -> None:

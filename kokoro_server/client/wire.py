@@ -20,10 +20,16 @@ from kokoro_server.client.errors import BrokenOff, ClientError, ClipFailed, Serv
 from kokoro_server.client.values import AudioClip, CaptionedChunk, Latency, captioned_chunk, join_chunks
 
 DEFAULT_URL = "http://127.0.0.1:8880"
-DEFAULT_VOICE = "af_heart"
 NDJSON = {"Accept": "application/x-ndjson"}
 API_KEY_VARIABLE = "KOKORO_API_KEY"
 PAGES = ("text/", "application/json", "application/xml", "application/xhtml")  # begin the types of what is no audio
+FORMATS = {  # by media type: the server may have a default of its own
+    "audio/pcm": "pcm",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "opus",
+    "audio/flac": "flac",
+    "audio/aac": "aac",
+}
 MAX_EVENT = 16 << 20  # bytes; our server's have some hundred thousand
 
 Body = dict[str, Any]
@@ -69,8 +75,10 @@ def headers(api_key: str | None, more: Mapping[str, str] | None) -> dict[str, st
     return {"Authorization": f"Bearer {key}", **(more or {})}
 
 
-def batch_body(requests: Sequence[ClipRequest], voice: str, optimize_for_latency: bool) -> Body:
-    defaults: Body = {"voice": voice} | ({"optimize_for_latency": True} if optimize_for_latency else {})
+def batch_body(requests: Sequence[ClipRequest], voice: str | None, optimize_for_latency: bool) -> Body:
+    defaults: Body = ({} if voice is None else {"voice": voice}) | (
+        {"optimize_for_latency": True} if optimize_for_latency else {}
+    )
     items = [{"text": item} if isinstance(item, str) else item for item in requests]
     return {"requests": [{**defaults, **item} for item in items]}
 
@@ -233,12 +241,14 @@ def json_object(response: httpx.Response) -> dict[str, Any]:
 
 
 def clip(response: httpx.Response, chunks: Sequence[bytes], body: Body, latency: Latency) -> AudioClip:
-    content, duration = join_chunks(chunks, body)
+    media_type = response.headers.get("content-type", "")
+    format = body.get("format") or FORMATS.get(media_type, "wav")
+    content, duration = join_chunks(chunks, {**body, "format": format})
     reported = _number(response.headers.get("x-audio-duration"))
     return AudioClip(
         content=content,
-        format=body.get("format", "wav"),
-        voice=response.headers.get("x-voice-used", body["voice"]),
+        format=format,
+        voice=response.headers.get("x-voice-used", body.get("voice", "")),
         duration=duration if reported is None else reported,
         latency=latency,
     )

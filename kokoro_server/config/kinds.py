@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator
 
+from kokoro_server import languages
 from kokoro_server.config import access
 from kokoro_server.config.access import ApiKey
 from kokoro_server.errors import ConfigError
 
 PAUSE_NAMES = ("comma", "semicolon", "sentence", "paragraph")
 LONGEST_PAUSE = 10.0  # seconds
+ALL_LANGUAGES = ""  # in place of a code
+AudioFormat = Literal["wav", "pcm", "mp3", "opus", "flac", "aac"]
 
 
 def parsed(parse: Callable[[str], Any], allowed: str) -> BeforeValidator:
@@ -69,6 +72,28 @@ def _pauses(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(pauses.items())
 
 
+def _language(text: str) -> str:
+    if languages.is_auto(text):
+        return languages.AUTO
+    if found := languages.find(text):
+        return found.code
+    raise ValueError
+
+
+def _voices(text: str) -> tuple[tuple[str, str], ...]:
+    """By code. A part without a code goes on with the blend before it, which may have commas."""
+    voices: dict[str, str] = {}
+    code = ALL_LANGUAGES
+    for part in map(str.strip, text.split(",")):
+        name, separator, voice = (each.strip() for each in part.rpartition("="))
+        if separator:
+            code = _language(name)
+        if not voice or (separator and (code in voices or code == languages.AUTO)):
+            raise ValueError
+        voices[code] = f"{voices[code]},{voice}" if code in voices else voice
+    return tuple(voices.items())
+
+
 FilePath = Annotated[Path, AfterValidator(Path.expanduser)]
 Url = Annotated[str, parsed(_url, "a URL such as http://127.0.0.1:5000")]
 DeviceName = Annotated[str, parsed(_device, "one of auto, cpu, cuda, cuda:<number>, mps")]
@@ -85,4 +110,13 @@ PauseSeconds = Annotated[
     tuple[tuple[str, float], ...],
     parsed(_pauses, "seconds from 0 to 10 for comma, semicolon, sentence, paragraph: sentence=0.5"),
 ]
+DefaultVoices = Annotated[
+    tuple[tuple[str, str], ...],
+    parsed(
+        _voices,
+        "a voice such as af_bella, or one for each language such as en=af_bella,fr=ff_siwis; "
+        f"languages are {languages.known_codes()}",
+    ),
+]
+LanguageCode = Annotated[str, parsed(_language, f"auto or one of {languages.known_codes()}")]
 Proxies = Annotated[tuple[str, ...], parsed(access.parse_proxies, "addresses such as 10.0.0.5,192.168.0.0/16, or *")]

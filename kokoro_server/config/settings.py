@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_origin
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from platformdirs import user_cache_path
@@ -14,17 +14,20 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, Vali
 
 from kokoro_server.config.kinds import (
     AllowedOrigins,
+    AudioFormat,
+    DefaultVoices,
     DeviceName,
     DeviceNames,
     FilePath,
     Hosts,
     KeyNames,
     Keys,
+    LanguageCode,
     PauseSeconds,
     Proxies,
     Url,
 )
-from kokoro_server.config.sources import DOTENV, allowed, given_in, names_of, read
+from kokoro_server.config.sources import DOTENV, allowed, given_in, is_choice, names_of, read
 from kokoro_server.errors import ConfigError
 
 T = TypeVar("T")
@@ -97,13 +100,13 @@ class Settings(BaseModel):
     user cache, such as ~/.cache/kokoro-server."""
     device: DeviceName = setting(EVERYDAY, "KOKORO_DEVICE", "auto")
     """Device that the model runs on: auto (a GPU if the machine has one), cpu, cuda, cuda:<number>, or mps."""
-    backend: Literal["auto", "torch", "onnx"] = setting(EVERYDAY, "KOKORO_BACKEND", "auto")
+    backend: Literal["auto", "torch", "onnx"] = setting(OPERATORS, "KOKORO_BACKEND", "auto")
     """Library that runs the model: onnx (ONNX Runtime, for CPUs), torch, or auto, which takes torch on a GPU and onnx
     elsewhere. If only one of the two is installed, auto takes that one."""
     idle_unload: float = setting(EVERYDAY, "KOKORO_IDLE_UNLOAD_S", 0.0, ge=0, le=31_536_000)
     """Seconds without a text to speak after which the model is unloaded, which frees memory of the GPU and of the host.
     The next request waits some seconds until the model is loaded again. 0: never."""
-    g2p_url: Url | None = setting(EVERYDAY, "G2P_SERVICE_URL", None)
+    g2p_url: Url | None = setting(OPERATORS, "G2P_SERVICE_URL", None)
     """URL of a running G2P service, such as http://127.0.0.1:5000. Empty: the server starts one itself."""
     lexicon_path: FilePath | None = setting(EVERYDAY, "LEXICON_PATH", None)
     """File of words and their pronunciations: see docs/guide/text-and-ssml.md. The server reads it again when it
@@ -117,10 +120,21 @@ class Settings(BaseModel):
     for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
     max_text_length: int = setting(EVERYDAY, "MAX_TEXT_LENGTH", 100_000, ge=1, le=10_000_000)
     """Characters that one request may have. A longer text is answered with 413."""
-    unspeakable: Literal["refuse", "skip"] = setting(EVERYDAY, "UNSPEAKABLE", "refuse")
+    default_voice: DefaultVoices = setting(EVERYDAY, "DEFAULT_VOICE", ())
+    """Voice or blend of requests that name none; or one for each language, such as en=af_bella,fr=ff_siwis, which
+    `auto` then takes too. A part without a language, such as am_adam in am_adam,fr=ff_siwis, is for all other
+    languages. Empty: af_heart."""
+    default_language: LanguageCode | None = setting(EVERYDAY, "DEFAULT_LANGUAGE", None)
+    """Language in which the texts of requests that name none are read, whatever their voice: en-US, en-GB, es, fr-FR,
+    hi, it, pt-BR, ja, zh, or auto for that of each text. Empty: the voice's own."""
+    default_format: AudioFormat | None = setting(EVERYDAY, "DEFAULT_FORMAT", None)
+    """Audio format of requests that name none: wav, pcm, mp3, opus, flac or aac. WebSockets and Wyoming, whose clients
+    expect bare samples, keep theirs. Empty: mp3 in the protocols of OpenAI, ElevenLabs and Deepgram, wav elsewhere."""
+    unspeakable: Literal["refuse", "skip"] | None = setting(EVERYDAY, "UNSPEAKABLE", None)
     """What happens to letters that a text's language cannot say, such as Chinese letters in English: refuse answers the
     text with 422; skip leaves them out and counts them in X-Skipped-Characters. The field `unspeakable` of a request
-    takes precedence."""
+    takes precedence. Empty: skip in the protocols of other services (OpenAI, ElevenLabs, Deepgram, Cartesia,
+    Kokoro-FastAPI, Wyoming), refuse elsewhere."""
     pauses: PauseSeconds = setting(EVERYDAY, "PAUSES", ())
     """Seconds between two parts of speech, by what is written between them, such as sentence=0.5,paragraph=1. Names:
     comma, semicolon (also colons and dashes), sentence, paragraph. A name that is missing has its natural pause: 0.3,
@@ -176,7 +190,8 @@ class Settings(BaseModel):
 
     rate_limit: int = setting(OPERATORS, "RATE_LIMIT", 0, ge=0, le=1_000_000)
     """Requests a minute for each key, or for each client address if the server has no keys. Further ones are answered
-    with 429. POST requests and WebSockets count, each once, whatever they carry. 0: no limit."""
+    with 429. POST requests, WebSockets and URLs that speak (GET /tts) count, each once, whatever they carry. 0: no
+    limit."""
     max_concurrent_requests: int = setting(OPERATORS, "MAX_CONCURRENT_REQUESTS", 0, ge=0, le=1_000_000)
     """Requests at the same time for each key or client address, counted as for RATE_LIMIT. 0: no limit."""
     max_body_size: int = setting(OPERATORS, "MAX_BODY_SIZE", 10_000_000, ge=1_000, le=10_000_000_000)
@@ -326,7 +341,7 @@ class Settings(BaseModel):
     def load(cls, environ: Mapping[str, str] | None = None, dotenv: Path | None = DOTENV) -> Settings:
         """Read the environment over `.env` over the defaults. An empty value means the default."""
         given = given_in(cls.model_fields.values(), os.environ if environ is None else environ, dotenv)
-        choices = {names_of(field)[0] for field in cls.model_fields.values() if get_origin(field.annotation) is Literal}
+        choices = {names_of(field)[0] for field in cls.model_fields.values() if is_choice(field)}
         texts = {name: text.lower() if name in choices else text for name, (_, text) in given.items()}
         try:
             return cls.model_validate(texts)

@@ -29,10 +29,8 @@ def names_of(field: FieldInfo) -> list[str]:
 
 def allowed(field: FieldInfo) -> str | None:
     """What a number, a flag or a choice may be, in words; None for other kinds, whose validators say it."""
-    kind: Any = field.annotation
-    if type(None) in get_args(kind):
-        kind = get_args(kind)[0]
-    if get_origin(kind) is Literal:
+    kind = _kind(field)
+    if is_choice(field):
         return "one of " + ", ".join(get_args(kind))
     if kind is bool:
         return "true or false"
@@ -40,6 +38,16 @@ def allowed(field: FieldInfo) -> str | None:
     if not bounds:
         return None
     return f"{'a whole number' if kind is int else 'a number'} from {bounds['ge']} to {bounds['le']}"
+
+
+def is_choice(field: FieldInfo) -> bool:
+    return get_origin(_kind(field)) is Literal
+
+
+def _kind(field: FieldInfo) -> Any:
+    """Its type, without None."""
+    kind: Any = field.annotation
+    return get_args(kind)[0] if type(None) in get_args(kind) else kind
 
 
 def given_in(

@@ -25,6 +25,7 @@ from kokoro_server.api.compat.kokoro_fastapi import routes as kokoro_fastapi
 from kokoro_server.api.compat.openai import routes as openai
 from kokoro_server.api.middleware.access_log import AccessLog
 from kokoro_server.api.middleware.connection_limit import ConnectionLimit
+from kokoro_server.api.middleware.defaults import WithDefaults
 from kokoro_server.api.middleware.fast_path import FastPath
 from kokoro_server.api.middleware.guard.middleware import Guard, configured_keys
 from kokoro_server.api.middleware.idle_limit import IdleLimit
@@ -33,7 +34,6 @@ from kokoro_server.api.middleware.stream_slots import StreamPlaces, StreamStats
 from kokoro_server.api.routes import batch, bulk, health, monitoring, reading, tts, voices, web, websocket
 from kokoro_server.api.routes.jobs import endpoints as jobs
 from kokoro_server.api.routes.jobs.watching import Watches
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.api.speech import parse_line
 from kokoro_server.assets.catalog import CATALOG
 from kokoro_server.audio import encode
@@ -43,10 +43,11 @@ from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.callers.limits import CallerCounts, CallerLimits, LocalLimits
 from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
+from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, loader
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import ConfigError, KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.worker_count import default_worker_count
@@ -68,7 +69,7 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.voices import VoiceBook
+from kokoro_server.voices import VoiceBook, mix
 from kokoro_server.voices.custom import CustomVoices
 
 log = logging.getLogger(__name__)
@@ -119,8 +120,13 @@ def check_files(settings: Settings) -> None:
     """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
-    if settings.voices_path:
-        CustomVoices(settings.voices_path, CATALOG.voices)
+    custom = CustomVoices(settings.voices_path, CATALOG.voices).voices if settings.voices_path else {}
+    for voice in dict(settings.default_voice).values():
+        try:
+            mix.parse(voice, {*CATALOG.voices, *custom})
+        except KokoroError as error:
+            message = error.message.replace("GET /voices", "'kokoro-server voices'")
+            raise ConfigError(f"DEFAULT_VOICE: {message}") from None
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
@@ -157,7 +163,7 @@ async def assembled(
     watchers = (watch_lag(metrics.loop_lag.observe), g2p.watch(), *([custom_voices.watch()] if custom_voices else []))
     async with contextlib.aclosing(g2p), background(*watchers):
         pace = partial(_pace, queue)
-        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable)
+        reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable or "refuse")
         limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
         clip_memory = ClipMemory(processes)
         metrics.watch_clips(clip_memory.seconds)
@@ -177,7 +183,7 @@ async def _warm_up(g2p: G2PClient, synthesizer: Synthesizer) -> None:
     """Read a text, so that the first request finds everything in memory and a connection to G2P."""
     with contextlib.suppress(KokoroError):  # the G2P service may not be reachable yet, and is not waited for
         await g2p.health()
-        await synthesizer.reading(Speech(DEFAULT_VOICE, "The first text takes longer than the rest."))
+        await synthesizer.reading(Speech(BUILT_IN_VOICE, "The first text takes longer than the rest."))
 
 
 def _formats_condition() -> Condition:
@@ -241,6 +247,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        speech_defaults.set(defaults)  # for jobs
         if not worker:
             warn_if_open(settings, keys)
         services = worker.services(app, metrics) if worker else running_services(settings, load, metrics, device_lost)
@@ -252,6 +259,7 @@ def create_app(
                 yield
 
     keys = configured_keys(settings)
+    defaults = SpeechDefaults.of(settings)
     metrics = Metrics(worker.name) if worker else Metrics()
     siblings = worker.siblings if worker else Siblings()
     counts = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)
@@ -279,6 +287,7 @@ def create_app(
     foreign = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
     routers = [*(module.router for module in native), *foreign]
     app.add_middleware(FastPath, routers=routers)
+    app.add_middleware(WithDefaults, defaults=defaults)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(
         BodyLimit,

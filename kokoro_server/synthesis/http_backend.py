@@ -108,13 +108,13 @@ class HttpBackend:
 
     async def stream(self, speech: Speech, *, live: bool) -> AsyncGenerator[Spoken, None]:  # noqa: ARG002
         """Section by section, so that no text is too long for the server. A server streams in any case."""
-        fields = {"language": speech.language, "speed": speech.speed}
+        fields: dict[str, Any] = {"speed": speech.speed} | ({"language": speech.language} if speech.language else {})
         received = 0  # bytes
         for start, section in sections(speech.written):
             before = received / BYTES_PER_SECOND
             if received:
                 fields["lead"] = SECTION_LEAD / speech.speed
-            chunks = self._client.stream_captioned(section, speech.voice, format="pcm", **fields)
+            chunks = self._client.stream_captioned(section, speech.voice or None, format="pcm", **fields)
             try:
                 async with aclosing(chunks):
                     async for chunk in chunks:

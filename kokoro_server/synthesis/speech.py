@@ -54,11 +54,15 @@ class Speech:
     volume: float = 0.0  # dB, of the whole; a turn's own is relative to it
     level: Level | None = None  # None: even, if there are several voices
     voice_aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
+    alias_rates: Mapping[str, float] = field(default_factory=dict)  # of aliases whose voices have a pace of their own
+    voice_tags: bool = True  # `[voice:…]` in the text changes the voice
+    rate_tags: bool = False  # `[rate:…]` changes the speed
     trim: bool = True  # without it, the audio has the model's own ends
     lead: float | None = None  # seconds before the first sound; None: LEAD
     tail: float | None = None  # seconds after the last one; None: TAIL
     pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
     quotations_apart: bool = False  # those in another language are read in it
+    may_be_silent: bool = False  # a text with nothing to say is a moment of silence, not an error
     follows: bool = False  # another speech is heard before it: a sentence's pause is between them
 
     def ends(self, pauses: Pauses) -> Ends | None:
@@ -116,17 +120,26 @@ async def write_script(speech: Speech, voices: MeasuredVoices) -> Script:
 
 
 async def _script(speech: Speech, voices: KnownVoices) -> Script:
-    cast = Cast(voices, speech.language, speech.voice_aliases)
+    cast = Cast(voices, speech.language, speech.voice_aliases, speech.alias_rates)
     if speech.turns:
         return await in_thread_if_long(len(speech.written), _turns, speech, cast)
     voice = cast.voice(speech.voice)
-    delivery = Delivery(voice, cast.language_of(voice), speech.speed, speech.pitch)
+    delivery = Delivery(voice, cast.language_of(voice), _speed(speech.voice, speech.speed, cast), speech.pitch)
     if speech.ssml:
         return await asyncio.to_thread(ssml.script, speech.written, delivery, cast)
     run = Run(Traced.of(speech.written), delivery)
-    if speech.phonemes is None and voice_tags.has_tags(speech.written):
-        return await in_thread_if_long(len(speech.written), voice_tags.split, run, cast)
+    if speech.phonemes is None and _has_tags(speech, speech.written):
+        rates = speech.rate_tags
+        return await in_thread_if_long(len(speech.written), voice_tags.split, run, cast, speech.speed, rates=rates)
     return [run]
+
+
+def _has_tags(speech: Speech, text: str) -> bool:
+    return speech.voice_tags and voice_tags.has_tags(text, rates=speech.rate_tags)
+
+
+def _speed(name: str, speed: float, cast: Cast) -> float:
+    return voice_tags.speed_at(speed, cast.rates[name]) if name in cast.rates else speed
 
 
 async def in_thread_if_long(characters: int, write: Callable[P, Script], *args: P.args, **kwargs: P.kwargs) -> Script:
@@ -142,8 +155,12 @@ def _turns(speech: Speech, cast: Cast) -> Script:
         run = Run(Traced.of(turn.text, start), _delivery(turn, speech, cast, number))
         if number:
             script.append(Pause(speech.turn_pause))
-        tagged = voice_tags.has_tags(turn.text)
-        script += voice_tags.split(run, replace(cast, language=turn.language or cast.language)) if tagged else [run]
+        if _has_tags(speech, turn.text):
+            of_turn = replace(cast, language=turn.language or cast.language)
+            speed = speech.speed if turn.speed is None else turn.speed
+            script += voice_tags.split(run, of_turn, speed, rates=speech.rate_tags)
+        else:
+            script.append(run)
         start += len(turn.text) + len(BETWEEN_TURNS)
     return script
 
@@ -159,7 +176,7 @@ def _delivery(turn: Turn, speech: Speech, cast: Cast, number: int) -> Delivery:
     return Delivery(
         voice,
         language,
-        speech.speed if turn.speed is None else turn.speed,
+        _speed(turn.voice or speech.voice, speech.speed if turn.speed is None else turn.speed, cast),
         speech.pitch if turn.pitch is None else turn.pitch,
         0.0 if turn.volume is None else turn.volume - speech.volume,
     )

@@ -42,6 +42,7 @@ from kokoro_server.voices import HeldVoice, VoiceBook
 __all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
 
 STREAM_CLIPS = 10  # a stream may be as long as this many clips: nobody keeps it in memory
+MOMENT_OF_SILENCE = "[pause:0.3s]"
 LONGEST_PIECE = 30.0  # seconds at speed 1
 MOST_MISTAKEN = 2.0  # audio that is longer than allowed by this factor is broken off: its prediction was far too low
 
@@ -111,6 +112,11 @@ class Clip:
     def skipped(self) -> int:
         """Characters that were left out, as they cannot be said."""
         return sum(segment.skipped for segment in self.segments)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the text had nothing to say, and a moment of silence stands in."""
+        return any(segment.stands_in for segment in self.segments)
 
 
 class Synthesizer:
@@ -199,6 +205,22 @@ class Synthesizer:
         return self._segments(speech, None, ticket, cutting, detached=detached)
 
     async def _segments(
+        self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
+    ) -> AsyncGenerator[Segment, None]:
+        """Raises NothingToSay before the first segment, unless the speech may be silent."""
+        try:
+            async with aclosing(self._spoken(speech, prepared, ticket, cutting, detached=detached)) as segments:
+                async for segment in segments:
+                    yield segment
+        except NothingToSay as nothing:
+            if not speech.may_be_silent:
+                raise
+            silence = replace(speech, text=MOMENT_OF_SILENCE, phonemes=None, turns=(), ssml=False, may_be_silent=False)
+            async with aclosing(self._spoken(silence, None, ticket, cutting, detached=detached)) as segments:
+                async for segment in segments:
+                    yield replace(segment, skipped=nothing.skipped, stands_in=True)
+
+    async def _spoken(
         self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
     ) -> AsyncGenerator[Segment, None]:
         """Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each

@@ -46,6 +46,7 @@ class Segment:
     sounds: Callable[[], tuple[PhonemeTiming, ...]] = tuple
     skipped: int = 0  # characters that cannot be said: in all of the text, if this is its first speech
     text_ms: float = 0.0  # that the text took until its first phonemes were there
+    stands_in: bool = False  # a moment of silence, for a text with nothing to say
 
     @cached_property
     def words(self) -> tuple[Timing, ...]:

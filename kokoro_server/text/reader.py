@@ -139,7 +139,9 @@ class Reader:
         if silent:
             empty = not any(run.text.text.strip() for run in script.runs(parts))
             problem = "is empty" if empty else "has nothing that can be spoken: no letters, no numbers"
-            raise NothingToSay(f"text {problem}", field="text")
+            error = NothingToSay(f"text {problem}", field="text")
+            error.skipped = skipped
+            raise error
 
     async def reading(self, parts: Script, options: ReadingOptions = DEFAULT_OPTIONS) -> Reading:
         """The reading of a script, which may be empty. Raises as `script_pieces` does, except for NothingToSay."""

@@ -62,6 +62,7 @@ class Cast:
     voices: KnownVoices
     language: str | None = None  # of everything, if one was named
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
+    rates: Mapping[str, float] = field(default_factory=dict)  # by alias: how fast the voice speaks at speed 1
 
     def voice(self, name: str) -> str:
         return self.voices.canonical(self.aliases.get(name, name))

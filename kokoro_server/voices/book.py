@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM, Style
 from kokoro_server.errors import EXHAUSTED, AssetError, Unavailable, UnknownVoice
 from kokoro_server.languages import Language
@@ -83,7 +84,9 @@ class VoiceSnapshot:
         return self.info(next(iter(mix.parse(spec, self._known)))).language
 
     def best(self, language: Language) -> str | None:
-        """The voice of a language that has the best grade; None if no voice speaks it."""
+        """The voice that DEFAULT_VOICE names for a language, else the one with the best grade, if any speaks it."""
+        if named := speech_defaults.get().voice_of(language):
+            return named
         names = [name for name in self._known if self.info(name).language == language.letter]
         return next((name for name in (*GRADES, *names) if name in names), None)
 

@@ -14,6 +14,7 @@ from kokoro_server.errors import UnknownVoice
 
 Gender = Literal["female", "male"]
 
+_KOKORO_FASTAPI = re.compile(r"[ab][fm]_v0[a-z]*|af_jadzia")  # voices that only it has
 MAX_COMPARED = 64  # names that a wrong one is compared with: a comparison takes up to half a millisecond
 NAME = re.compile(r"[a-z][fm]_\w+")  # language, gender, name
 
@@ -78,5 +79,11 @@ def resolve(name: str, known: Collection[str]) -> str:
         return str(ours)
     alike = heapq.nlargest(MAX_COMPARED, known, key=lambda each: sum(map(eq, each, name)))
     close = difflib.get_close_matches(name, alike, n=3, cutoff=0.5)
+    if _KOKORO_FASTAPI.fullmatch(name):
+        raise UnknownVoice(
+            f"there is no voice {name!r} here: Kokoro-FastAPI adds it to those of Kokoro-82M; its pack can be put into "
+            "VOICES_PATH",
+            field="voice",
+        )
     hint = f"did you mean {' or '.join(close)}?" if close else "GET /voices lists them."
     raise UnknownVoice(f"there is no voice {name!r}; {hint}", field="voice")

@@ -32,8 +32,9 @@ export class VoicePicker {
   offer({ voices, default: preferred }) {
     this.#voices = new Map(voices.map((voice) => [voice.name, voice]));
     for (const select of [this.#first, this.#second]) select.replaceChildren(...groups(voices));
-    this.#first.value = preferred;
-    const other = voices.find((voice) => voice.name !== preferred && voice.gender === "female");
+    const first = this.#voices.has(preferred) ? preferred : preferred.match(/\w+/)?.[0]; // it may be a blend
+    this.#first.value = first;
+    const other = voices.find((voice) => voice.name !== first && voice.gender === "female");
     this.#second.value = (other ?? voices[0]).name;
     this.#show();
   }

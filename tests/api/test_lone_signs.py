@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from kokoro_server.api.compat.openai.schemas import NAMED_SIGNS
+from kokoro_server.api.compat.lenient import NAMED_SIGNS
 from tests.servers import Server
 
 SIGNS = [*"#%&@/\\_-*|`~^.,;:!?()[]{}\"'", "—", "…"]

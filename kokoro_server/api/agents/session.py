@@ -213,7 +213,7 @@ class AgentSession:
             speech = sentence.request.speech()
             # A bare "—" of a language model is silent.
             reading = replace(speech.reading, name_signs=False)
-            speech = replace(speech, follows=sentence.follows, reading=reading)
+            speech = replace(speech, follows=sentence.follows, reading=reading, may_be_silent=False)
             segments = self._services.synthesizer.segments(speech, self._ticket(sentence))
             async with aclosing(segments):
                 async for segment in segments:

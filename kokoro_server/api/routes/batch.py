@@ -43,6 +43,7 @@ from kokoro_server.api.speech import (
 from kokoro_server.api.state import get_services
 from kokoro_server.batching.entry import Deadline, Priority
 from kokoro_server.batching.tickets import Ticket
+from kokoro_server.config.defaults import default_voice
 from kokoro_server.errors import KokoroError, first_of, for_client
 from kokoro_server.languages import is_auto
 from kokoro_server.runtime.files import make_private_folder
@@ -221,7 +222,9 @@ def _error_entry(number: int, body: Any, error: KokoroError) -> ZipEntry:
 
 def _manifest(number: int, name: str, body: Any, facts: JsonObject) -> JsonObject:
     sent = {key: _field(body, key) for key in ("text", "voice", "speed")}
+    language = _field(body, "language")
     defaults = {key: TTSRequest.model_fields[key].default for key in sent}
+    defaults["voice"] = default_voice(language if isinstance(language, str) else None)
     return {"index": number, "file": name} | {k: sent[k] if sent[k] is not None else defaults[k] for k in sent} | facts
 
 

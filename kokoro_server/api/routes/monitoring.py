@@ -8,11 +8,11 @@ import time
 
 from fastapi import APIRouter, Request, Response
 
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.api.speech import ERRORS, error_responses, only
 from kokoro_server.api.state import app_state, get_services
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.state import QueueSnapshot
+from kokoro_server.config.defaults import BUILT_IN_VOICE
 from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.errors import BadRequest, TooBusy, for_client
@@ -110,7 +110,7 @@ def _possible(state: QueueSnapshot) -> int:
 
 async def _speak(request: Request, phonemes: str, seed: int) -> Outcome:
     services, tokens = get_services(request), vocab.tokenize(phonemes)
-    style = services.voices.style(DEFAULT_VOICE, len(tokens))
+    style = services.voices.style(BUILT_IN_VOICE, len(tokens))
     async with services.queue.admission():
         row = Row(tokens, style, seed=seed)
-    return await services.queue.submit(row, voice=DEFAULT_VOICE)
+    return await services.queue.submit(row, voice=BUILT_IN_VOICE)

@@ -1,4 +1,4 @@
-"""`POST /tts`, `/tts/stream` and `/tts/captioned`: one text; and `GET /health/streaming`."""
+"""`/tts`, `/tts/stream` and `/tts/captioned`: one text; and `GET /health/streaming`."""
 
 from __future__ import annotations
 
@@ -8,27 +8,49 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.captioned import SUBTITLES, captioned_response
-from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, TTSRequest
-from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, clip_response
+from kokoro_server.api.simple_requests import FORM, PLAIN, SimpleRoute, query_request
+from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import app_state
 from kokoro_server.api.streaming import FRAMING, stream_response
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.pace import Pace
 
-router = APIRouter(tags=["speech"], route_class=FastPathRoute)
+router = APIRouter(tags=["speech"], route_class=SimpleRoute)
 
 
-@router.post("/tts", response_class=Response, responses={200: {"description": "The clip", "content": AUDIO}, **ERRORS})
+CLIP: Responses = {200: {"description": "The clip", "content": AUDIO}, **ERRORS}
+STREAM: Responses = {200: {"description": "One audio file, sent while it is made", "content": AUDIO}, **ERRORS}
+TTS_SCHEMA = {"schema": {"$ref": "#/components/schemas/TTSRequest"}}
+SIMPLE_BODIES: JsonObject = {"requestBody": {"content": {PLAIN: {"schema": {"type": "string"}}, FORM: TTS_SCHEMA}}}
+QUERY: JsonObject = {
+    "parameters": [
+        {"name": name, "in": "query", "required": name == "text", "schema": {"type": "string"}}
+        for name in ("text", "voice", "language", "speed", "format")
+    ]
+}
+
+
+@router.post("/tts", response_class=Response, responses=CLIP, openapi_extra=SIMPLE_BODIES)
 async def tts(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and answer with the whole clip. With the header `X-Priority: bulk`, other requests go first."""
+    """Speak a text and answer with the whole clip. With the header `X-Priority: bulk`, other requests go first.
+
+    The body may also be the bare text, as `text/plain`, with other fields in the query; or an HTML form.
+    """
     return await clip_response(body, request, timeout)
+
+
+@router.get("/tts", response_class=Response, responses=CLIP, openapi_extra=QUERY)
+async def tts_of_url(request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak the text of a URL, for players: the fields of `POST /tts` are in the query."""
+    return await clip_response(query_request(request), request, timeout)
 
 
 @router.post(
     "/tts/stream",
     response_class=StreamingResponse,
-    responses={200: {"description": "One audio file, sent while it is made", "content": AUDIO}, **ERRORS},
+    responses=STREAM,
+    openapi_extra=SIMPLE_BODIES,
 )
 async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and send the audio as it is made.
@@ -37,6 +59,12 @@ async def stream(body: TTSRequest, request: Request, timeout: RequestTimeout = N
     that ends as HTTP says it should is complete.
     """
     return await stream_response(body, request, timeout)
+
+
+@router.get("/tts/stream", response_class=StreamingResponse, responses=STREAM, openapi_extra=QUERY)
+async def stream_of_url(request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak the text of a URL, for players, and send the audio as it is made. The query is that of `GET /tts`."""
+    return await stream_response(query_request(request), request, timeout)
 
 
 @router.post(

@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import PurePath
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 from starlette.exceptions import HTTPException
 
 router = APIRouter(include_in_schema=False)
@@ -74,6 +75,8 @@ def docs(request: Request) -> Response:
 
 @router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
 def web_file(request: Request, name: str) -> Response:
+    if not name:  # where Kokoro-FastAPI has its page
+        return RedirectResponse("../")
     return _file_response(request, name)
 
 

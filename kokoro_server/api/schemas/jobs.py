@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server.api.schemas.script import SPEED, VOICE, StrictRequest
 from kokoro_server.api.schemas.speech import DEFAULT_VOICE
 from kokoro_server.audio.formats import Format
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
 from kokoro_server.longform.jobs.job import Job, JobKind, JobState
 from kokoro_server.runtime.json import JsonObject
@@ -47,7 +48,7 @@ class BookRequest(StrictRequest):
     """How a book is read, and the files that are made of it."""
 
     voice: str | None = Field(
-        default=None, description="Absent: af_heart, and a voice of each other language.", max_length=500
+        default=None, description="Absent: the server's own, and a voice of each other language.", max_length=500
     )
     language: str | None = Field(
         default=None,
@@ -93,7 +94,7 @@ class ListRequest(StrictRequest):
     """Defaults for the lines of a list, and the files to write."""
 
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
-    format: Format | None = Field(default=None, description="Absent: wav; in shards, flac.")
+    format: Format | None = Field(default=None, description="Absent: the server's own; in shards, flac.")
     shards: int | None = Field(
         default=None,
         description="Write WebDataset shards of this many lines each, instead of a file for each line.",
@@ -102,7 +103,10 @@ class ListRequest(StrictRequest):
     )
 
     def stored(self) -> JsonObject:
-        return self.model_dump(exclude={"items"}) | {"format": self.format or ("flac" if self.shards else "wav")}
+        return self.model_dump(exclude={"items"}) | {"format": self.format or self._default_format()}
+
+    def _default_format(self) -> Format:
+        return "flac" if self.shards else speech_defaults.get().format or "wav"
 
 
 class ItemsRequest(ListRequest):

@@ -43,6 +43,10 @@ TURN_PAUSE_FIELD: Any = Field(
 )
 
 
+def lowercase(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
 class StrictRequest(BaseModel):
     """A request in which an unknown field is an error."""
 

@@ -17,6 +17,7 @@ from kokoro_server.api.schemas.script import (
     VOLUME,
     ScriptFields,
     StrictRequest,
+    lowercase,
 )
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.formats import CONTAINERS, Format
@@ -24,6 +25,7 @@ from kokoro_server.audio.join import LEAD, TAIL
 from kokoro_server.audio.render import Rendering
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice, speech_defaults
 from kokoro_server.config.kinds import LONGEST_PAUSE
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.runtime.json import JsonObject
@@ -33,12 +35,30 @@ from kokoro_server.synthesis.synthesizer import Clip, Segment
 from kokoro_server.text.options import CodeReading, OnUnspeakable, ReadingOptions
 from kokoro_server.text.spoken import KINDS
 
-DEFAULT_VOICE = "af_heart"
 TEXT_OR_PHONEMES = "text_or_phonemes"
 MAX_LEXICON = 1_000  # entries
 MAX_END = 10.0  # seconds of silence before or after speech
 END: Any = Field(ge=0, le=MAX_END, allow_inf_nan=False)
+DEFAULT_LANGUAGE: Any = Field(default_factory=default_language, json_schema_extra={"default": None})
 PAUSE: Any = Field(ge=0, le=LONGEST_PAUSE, allow_inf_nan=False)
+
+
+def _default_voice(data: dict[str, Any]) -> str:
+    """That of the request's language, which is validated before the voice."""
+    return default_voice(data.get("language"))
+
+
+def default_format(protocol: Format) -> Any:
+    """The field of a format that is DEFAULT_FORMAT if it is absent, else the one of the protocol."""
+    return Field(
+        default_factory=lambda: speech_defaults.get().format or protocol, json_schema_extra={"default": protocol}
+    )
+
+
+DEFAULT_VOICE: Any = Field(default_factory=_default_voice, json_schema_extra={"default": BUILT_IN_VOICE})
+
+
+AnyCaseFormat = Annotated[Format, BeforeValidator(lowercase)]
 
 
 def _kinds(value: Any) -> Any:
@@ -159,6 +179,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
         max_length=100_000,
         examples=["həlˈO wˈɜɹld."],
     )
+    language: Annotated[str | None, LANGUAGE] = DEFAULT_LANGUAGE
     voice: Annotated[str, VOICE] = DEFAULT_VOICE
     speed: Annotated[float, SPEED] = 1.0
     pitch: Annotated[float, PITCH] = 0.0
@@ -195,9 +216,11 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
         description="Skip the batching window, as streams do: sooner, at the cost of other requests.",
         examples=[False],
     )
-    format: Format | Literal["srt", "vtt"] = Field(
-        default="wav", description="Of the audio in the answer; `srt` and `vtt`: no audio."
-    )
+    format: Annotated[
+        Format | Literal["srt", "vtt"],
+        BeforeValidator(lowercase),
+        Field(description="Of the audio in the answer; `srt` and `vtt`: no audio."),
+    ] = default_format("wav")
 
     @model_validator(mode="after")
     def _one_of_text_and_phonemes(self) -> Self:
@@ -234,7 +257,7 @@ class SpeechRequest(StrictRequest, ReadingFields, ScriptFields, SilenceFields):
 class TTSRequest(SpeechRequest):
     """A clip to be spoken."""
 
-    format: Format = Field(default="wav", description=f"`pcm` is bare samples; {CONTAINERS}.")
+    format: Annotated[AnyCaseFormat, Field(description=f"`pcm` is bare samples; {CONTAINERS}.")] = default_format("wav")
 
 
 class BatchRequest(StrictRequest):
@@ -316,12 +339,15 @@ class ReadingRequest(StrictRequest, ReadingFields, ScriptFields):
     """A text whose reading is wanted."""
 
     text: str | None = Field(default=None, description="As for POST /tts.", examples=["Dr. Ng paid $5 on 3/4/2025."])
-    voice: str = Field(
-        default=DEFAULT_VOICE,
-        description="Without `language`, the text is read in its language.",
-        max_length=500,
-        examples=[DEFAULT_VOICE],
-    )
+    language: Annotated[str | None, LANGUAGE] = DEFAULT_LANGUAGE
+    voice: Annotated[
+        str,
+        Field(
+            description="Without `language`, the text is read in its language.",
+            max_length=500,
+            examples=[BUILT_IN_VOICE],
+        ),
+    ] = DEFAULT_VOICE
 
     @model_validator(mode="after")
     def _one_of_text_and_turns(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from kokoro_server.api.schemas.script import StrictRequest
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_voice
 from kokoro_server.voices import Gender
 from kokoro_server.voices.custom.definitions import MAX_BLEND, MAX_TITLE, NAME_PATTERN
 
@@ -40,7 +40,7 @@ class VoiceDefinition(StrictRequest):
 
 
 class VoiceAnswer(BaseModel):
-    name: str = Field(examples=[DEFAULT_VOICE])
+    name: str = Field(examples=[BUILT_IN_VOICE])
     title: str = Field(description="The name to show people.", examples=["Heart"])
     language: str = Field(examples=["en-US"])
     gender: Gender = Field(examples=["female"])
@@ -50,5 +50,7 @@ class VoiceAnswer(BaseModel):
 
 
 class VoicesAnswer(BaseModel):
-    default: str = DEFAULT_VOICE
+    default: str = Field(
+        default_factory=default_voice, description="Of requests that name none.", examples=[BUILT_IN_VOICE]
+    )
     voices: list[VoiceAnswer]

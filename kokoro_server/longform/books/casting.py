@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kokoro_server import languages
 from kokoro_server.client import Voice
+from kokoro_server.config.defaults import default_voice, speech_defaults
 from kokoro_server.errors import UnknownLanguage
 from kokoro_server.languages import Language
 from kokoro_server.longform.books.book import Block
@@ -15,7 +16,6 @@ from kokoro_server.longform.books.dialogue import Dialogue
 from kokoro_server.longform.books.options import Options
 from kokoro_server.voices import OPENAI_VOICES, mix
 
-DEFAULT_VOICE = "af_heart"
 NO_LANGUAGE = ("", "und", "mul", "zxx")  # tags that name no language
 
 
@@ -33,7 +33,7 @@ class Casting:
     def __init__(self, options: Options, voices: Sequence[Voice]) -> None:
         self._options = options
         self._voices = voices
-        self._narrator = options.voice or DEFAULT_VOICE
+        self._narrator = options.voice or default_voice(options.language)
         self._check(options)
         self._narrator_language = self._language_of(self._narrator)
         self._choices: dict[str | None, VoiceChoice] = {}
@@ -82,14 +82,21 @@ class Casting:
         if options.voice:
             self.notes.append(f"{self._narrator} reads what is in {language.name}, with an accent")
             return VoiceChoice(self._narrator, language.code)
-        found = min((v for v in self._voices if v.language == language.code and v.installed), key=_rank, default=None)
+        found = self._best(language)
         if found is None:
             self.notes.append(
                 f"no voice for {language.name} is installed: {self._narrator} reads it as its own language"
             )
             return VoiceChoice(self._narrator)
-        self.notes.append(f"{found.name} reads what is in {language.name}")
-        return VoiceChoice(found.name)
+        self.notes.append(f"{found} reads what is in {language.name}")
+        return VoiceChoice(found)
+
+    def _best(self, language: Language) -> str | None:
+        if named := speech_defaults.get().voice_of(language):
+            return named
+        installed = (voice for voice in self._voices if voice.language == language.code and voice.installed)
+        found = min(installed, key=_rank, default=None)
+        return found.name if found else None
 
     def _check(self, options: Options) -> None:
         """Raises an error for an unknown voice or language, before it fails at its first use, maybe hours later."""

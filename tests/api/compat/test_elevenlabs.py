@@ -13,6 +13,8 @@ import httpx
 import numpy as np
 import pytest
 
+from kokoro_server.api.compat.elevenlabs.stock_voices import STOCK
+from kokoro_server.assets.catalog import CATALOG
 from tests.audio_files import decode
 from tests.servers import Server, say
 
@@ -142,7 +144,6 @@ def test_a_language_without_a_region_is_the_voices_own(tiny_server: Server) -> N
     [
         ("af_nobody", None, {}, 404, "voice_not_found", "af_nobody"),
         ("hpp4J3VqNfWAUOO0d1Us/stream", None, {}, 404, "voice_not_found", "GET /voices"),
-        ("af_heart", {"text": ""}, {}, 422, "nothing_to_say", "empty"),
         ("af_heart", {"model_id": "x"}, {}, 422, "invalid_input", "text"),
         ("af_heart", {"text": "Hi.", "voice_settings": {"speed": 9}}, {}, 422, "invalid_input", "voice_settings.speed"),
         ("af_heart", {"text": "Hi.", "language_code": "xx"}, {}, 400, "unknown_language", "xx"),
@@ -208,3 +209,26 @@ def test_the_account_has_no_limit(tiny_server: Server) -> None:
     subscription = get(tiny_server, "/v1/user/subscription")
     assert subscription["character_count"] < subscription["character_limit"]
     assert get(tiny_server, "/elevenlabs/v1/user")["subscription"] == subscription
+
+
+@pytest.mark.parametrize(
+    ("voice_id", "name"),
+    [("21m00Tcm4TlvDq8ikWAM", "af_heart"), ("9BWtsMINqrJLrRacOk9x", "af_bella"), ("af_sky", "af_sky")],
+)
+def test_stock_voices_stand_for_ours(tiny_server: Server, voice_id: str, name: str) -> None:
+    answer = httpx.post(f"{tiny_server.url}/v1/text-to-speech/{voice_id}", json={"text": "Hi."}, timeout=300)
+    assert answer.headers["x-voice-used"] == name
+    assert httpx.get(f"{tiny_server.url}/v1/voices/{voice_id}").json()["voice_id"] == name
+
+
+def test_every_stock_voice_is_one_that_we_have() -> None:
+    assert set(STOCK.values()) <= set(CATALOG.voices)
+    assert all(len(theirs) == 20 for theirs in STOCK)
+
+
+def test_the_account_has_every_key_that_clients_require(tiny_server: Server) -> None:
+    user = httpx.get(f"{tiny_server.url}/v1/user").json()
+    subscription = httpx.get(f"{tiny_server.url}/v1/user/subscription").json()
+    assert {"user_id", "workspace_id", "is_onboarding_completed", "created_at", "seat_type"} < set(user)
+    assert user["subscription"] == subscription
+    assert {"current_overage", "max_credit_limit_extension", "open_invoices", "has_open_invoices"} < set(subscription)

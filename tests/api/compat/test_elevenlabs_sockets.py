@@ -278,7 +278,7 @@ async def test_a_last_text_may_come_with_the_end(tiny_server: Server, auto_mode:
         ({}, [json.dumps({"text": " ", "voice_settings": {"speed": 99}})], "invalid_input", "voice_settings.speed"),
         ({}, [json.dumps({"text": " ", "pronunciation_dictionary_locators": [{}]})], "invalid_input", "LEXICON_PATH"),
         ({}, [json.dumps({"text": " ", "context_id": f"{n}"}) for n in range(1000)], "bad_request", "20 contexts"),
-        ({}, [json.dumps({"text": "日本語。", "context_id": "a", "flush": True})], "unspeakable", "語"),
+        ({}, [json.dumps({"text": "[voice:x]Hi.", "context_id": "a", "flush": True})], "voice_not_found", "'x'"),
     ],
 )
 async def test_what_is_wrong_is_told_before_the_socket_closes(

@@ -10,12 +10,14 @@ from pydantic import BaseModel, Field
 
 from kokoro_server import languages
 from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.compat.lenient import LenientDelivery, LenientRequest
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.formats import Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.runtime.json import JsonObject
@@ -73,12 +75,12 @@ class Generation(BaseModel):
 
     async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
         """Raises KokoroError for fields that are not possible."""
-        return TTSRequest(text=self.transcript, **await self._fields(voices))
+        return LenientRequest(text=self.transcript, **await self._fields(voices))
 
     async def delivery(self, voices: VoiceBook) -> DeliveryOptions:
         """How to speak in a conversation. Raises KokoroError for fields that are not possible."""
         self.require_raw()
-        return DeliveryOptions(**await self._fields(voices))
+        return LenientDelivery(**await self._fields(voices))
 
     def require_raw(self) -> None:
         """Raises InvalidInput unless the audio is bare samples, as messages carry them."""
@@ -113,6 +115,8 @@ class Generation(BaseModel):
 
     def _language(self, of_voice: Language) -> str | None:
         """None for the voice's own language: another voice in the text then speaks its own."""
+        if not (self.locale or self.language):
+            return default_language()
         if languages.is_auto(self.locale or self.language):
             return languages.AUTO
         asked = self._asked_language(of_voice)
@@ -120,7 +124,7 @@ class Generation(BaseModel):
 
     def _asked_language(self, of_voice: Language) -> Language:
         """A bare `en` means the voice's own English. An unknown region is ignored."""
-        code = (self.locale or self.language or of_voice.code).replace("_", "-")
+        code = (self.locale or self.language or "").replace("_", "-")
         base = code.partition("-")[0].lower()
         if base != code.lower():
             try:

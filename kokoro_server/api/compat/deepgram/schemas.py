@@ -8,11 +8,14 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram import voices
-from kokoro_server.api.compat.openai.schemas import VoiceName, lowercase
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
+from kokoro_server.api.compat.lenient import LenientDelivery, LenientRequest
+from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.schemas.script import lowercase
+from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.audio.formats import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.defaults import default_voice, speech_defaults
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import InvalidInput, NotSupported
 from kokoro_server.voices import VoiceBook
@@ -21,8 +24,11 @@ SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw
 TELEPHONY = ("mulaw", "alaw")
 TELEPHONY_RATE = 8_000  # Hz, where none is asked for
 
+SpeakEncoding = Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"]
+SpeakContainer = Literal["none", "wav", "ogg"]
+
 # Our format for each encoding and container. The first container of an encoding is its default.
-FORMATS: dict[str, dict[str, Format]] = {
+FORMATS: dict[SpeakEncoding, dict[SpeakContainer, Format]] = {
     "linear16": {"wav": "wav", "none": "pcm"},
     "mulaw": {"wav": "wav", "none": "pcm"},
     "alaw": {"wav": "wav", "none": "pcm"},
@@ -31,13 +37,19 @@ FORMATS: dict[str, dict[str, Format]] = {
     "flac": {"none": "flac"},
     "aac": {"none": "aac"},
 }
+# The first encoding and container of each format.
+BY_FORMAT: dict[Format, tuple[SpeakEncoding, SpeakContainer]] = {
+    format: (encoding, container)
+    for encoding, containers in reversed(FORMATS.items())
+    for container, format in containers.items()
+}
 
 
 class SpeakParameters(BaseModel):
     """The parameters of both forms. Unknown ones are ignored: `tag` and `mip_opt_out` mean nothing here."""
 
     model: VoiceName = Field(
-        default=DEFAULT_VOICE,
+        default_factory=default_voice,
         description="A name of GET /voices, a blend, or a name of Deepgram's, for which our nearest voice speaks.",
     )
     sample_rate: int | None = Field(
@@ -50,11 +62,9 @@ class SpeakParameters(BaseModel):
 
 
 class FileParameters(SpeakParameters):
-    encoding: Annotated[
-        Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"], BeforeValidator(lowercase)
-    ] = "mp3"
+    encoding: Annotated[SpeakEncoding | None, BeforeValidator(lowercase), Field(description="Absent: mp3.")] = None
     container: Annotated[
-        Literal["none", "wav", "ogg"] | None,
+        SpeakContainer | None,
         BeforeValidator(lowercase),
         Field(description="Absent: wav for linear16, mulaw and alaw, ogg for opus."),
     ] = None
@@ -65,18 +75,22 @@ class FileParameters(SpeakParameters):
         """Raises KokoroError for parameters that are not possible."""
         if self.callback is not None:
             raise NotSupported("callback is not supported; the answer is the audio", field="callback")
-        containers = FORMATS[self.encoding]
-        container: str = self.container or next(iter(containers))
+        encoding, container = self.encoding or "mp3", self.container
+        if self.encoding is None and (format := speech_defaults.get().format):
+            encoding, default_container = BY_FORMAT[format]
+            container = container or default_container
+        containers = FORMATS[encoding]
+        container = container or next(iter(containers))
         if container not in containers:
             allowed = " or ".join(containers)
-            raise InvalidInput(f"container must be {allowed} for {self.encoding}, not {container}", field="container")
-        return TTSRequest(
+            raise InvalidInput(f"container must be {allowed} for {encoding}, not {container}", field="container")
+        return LenientRequest(
             text=text,
             voice=await voices.ours(self.model, book),
             speed=self.speed,
             format=containers[container],
-            sample_rate=self.rate(self.encoding),
-            sample_format=SAMPLES.get(self.encoding, "pcm_s16le"),
+            sample_rate=self.rate(encoding),
+            sample_format=SAMPLES.get(encoding, "pcm_s16le"),
             bit_rate=self.bit_rate,
         )
 
@@ -90,7 +104,7 @@ class SocketParameters(SpeakParameters):
         """Raises KokoroError for parameters that are not possible."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
-        return DeliveryOptions(
+        return LenientDelivery(
             voice=await voices.ours(self.model, book),
             speed=self.speed,
             sample_rate=self.rate(self.encoding),

@@ -11,6 +11,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from kokoro_server import languages
+from kokoro_server.api.compat.elevenlabs import stock_voices
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.state import get_services
 from kokoro_server.api.voice_lists import known_voices
@@ -62,8 +63,13 @@ class TheirModel(BaseModel):
     languages: list[ModelLanguage]
 
 
+class Overage(BaseModel):
+    amount: str = "0"
+    currency: str = "usd"
+
+
 class Subscription(BaseModel):
-    """Nothing is counted, and nothing is paid for."""
+    """Nothing is counted, and nothing is paid for. ElevenLabs' clients require every key."""
 
     tier: str = "free"
     status: str = "active"
@@ -71,14 +77,33 @@ class Subscription(BaseModel):
     character_limit: int = UNLIMITED
     can_extend_character_limit: bool = False
     allowed_to_extend_character_limit: bool = False
+    max_character_limit_extension: int | None = None
+    max_credit_limit_extension: int = 0
+    next_character_count_reset_unix: int | None = None
     voice_slots_used: int = 0
+    professional_voice_slots_used: int = 0
+    professional_voice_slots_used_in_workspace: int = 0
     voice_limit: int = 0
+    voice_add_edit_counter: int = 0
+    professional_voice_limit: int = 0
+    can_extend_voice_limit: bool = False
+    can_use_instant_voice_cloning: bool = False
+    can_use_professional_voice_cloning: bool = False
+    current_overage: Overage = Overage()
+    open_invoices: list[str] = []
+    has_open_invoices: bool = False
 
 
 class User(BaseModel):
     user_id: str = "local"
+    workspace_id: str = "local"
     subscription: Subscription = Subscription()
     is_new_user: bool = False
+    can_use_delayed_payment_methods: bool = False
+    is_onboarding_completed: bool = True
+    is_onboarding_checklist_completed: bool = True
+    created_at: int = 0
+    seat_type: str = "workspace_admin"
 
 
 class KeyedRoute(APIRoute):
@@ -130,7 +155,7 @@ async def voice(voice_id: VoiceName, request: Request) -> TheirVoice:
     """One voice."""
     book = get_services(request).voices
     await book.refresh()
-    return _voice(book.info(voice_id))
+    return _voice(book.info(stock_voices.ours(voice_id, book)))
 
 
 @router.get("/v1/user")

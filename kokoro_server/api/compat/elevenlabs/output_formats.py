@@ -8,6 +8,8 @@ from kokoro_server.audio.encode import Output
 from kokoro_server.audio.formats import Format
 from kokoro_server.audio.resample import MAX_RATE, MIN_RATE
 from kokoro_server.audio.wav import SampleFormat
+from kokoro_server.config.defaults import speech_defaults
+from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import InvalidInput
 
 DEFAULT = "mp3_44100_128"
@@ -22,8 +24,11 @@ _FORMATS: dict[str, tuple[Format, SampleFormat]] = {
 }
 
 
-def parse(name: str) -> Output:
-    """Raises InvalidInput for an unknown name, or a format that is not possible."""
+def parse(name: str | None) -> Output:
+    """None: DEFAULT_FORMAT or DEFAULT. Raises InvalidInput for an unknown name, or a format that is not possible."""
+    if name is None:
+        format = speech_defaults.get().format
+        return parse(DEFAULT) if format in (None, "mp3") else Output(format, SAMPLE_RATE)
     match = _NAME.fullmatch(name)
     if not match or not MIN_RATE <= int(match["rate"]) <= MAX_RATE:
         raise InvalidInput(

@@ -11,6 +11,7 @@ from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.audio.encode import Output
+from kokoro_server.config.defaults import default_language
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.spoken import KINDS
 from kokoro_server.voices import HeldVoice
@@ -105,7 +106,9 @@ def request_fields(
 
 def _language(code: str | None, voice: HeldVoice) -> str | None:
     """ElevenLabs' codes have no region: `en` means British English for a British voice."""
-    if not code or languages.of_voice(voice.language).code.partition("-")[0] == code.lower():
+    if not code:
+        return default_language()
+    if languages.of_voice(voice.language).code.partition("-")[0] == code.lower():
         return None
     return code
 

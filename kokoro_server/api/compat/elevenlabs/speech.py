@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.captioned import event_audio, json_clip_response
-from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.compat.elevenlabs import output_formats, stock_voices
 from kokoro_server.api.compat.elevenlabs.alignment import Characters
 from kokoro_server.api.compat.elevenlabs.schemas import (
     AudioWithTimestamps,
@@ -17,6 +17,7 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
     SpeechBody,
     request_fields,
 )
+from kokoro_server.api.compat.lenient import LenientRequest
 from kokoro_server.api.compat.openai.schemas import VoiceName
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
@@ -35,17 +36,22 @@ SPOKEN: Responses = {200: {"description": "The audio", "content": AUDIO}}
 LINES: Responses = {200: {"description": "An object a line", "content": {NDJSON: {}}}}
 
 OutputFormatName = Annotated[
-    str, Query(description="mp3_RATE_KBPS, opus_48000_KBPS, pcm_RATE, wav_RATE, ulaw_8000 or alaw_8000.")
+    str | None,
+    Query(
+        description="mp3_RATE_KBPS, opus_48000_KBPS, pcm_RATE, wav_RATE, ulaw_8000 or alaw_8000. "
+        f"Absent: {output_formats.DEFAULT}."
+    ),
 ]
 
 
 async def _request(
-    voice_id: VoiceName, body: SpeechBody, request: Request, output_format: OutputFormatName = output_formats.DEFAULT
+    voice_id: VoiceName, body: SpeechBody, request: Request, output_format: OutputFormatName = None
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
-    voice = await get_services(request).voices.hold(voice_id)
-    return TTSRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
+    book = get_services(request).voices
+    voice = await book.hold(stock_voices.ours(voice_id, book))
+    return LenientRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
 
 
 Asked = Annotated[TTSRequest, Depends(_request)]

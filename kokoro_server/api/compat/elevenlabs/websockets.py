@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from kokoro_server.api.agents import sockets
 from kokoro_server.api.agents.text import DeliveryOptions
-from kokoro_server.api.compat.elevenlabs import output_formats
+from kokoro_server.api.compat.elevenlabs import output_formats, stock_voices
 from kokoro_server.api.compat.elevenlabs.context import ElevenLabsContext, refuse
 from kokoro_server.api.compat.elevenlabs.schemas import (
     DEFAULT_INACTIVITY,
@@ -32,6 +32,7 @@ from kokoro_server.api.compat.elevenlabs.schemas import (
     SocketQuery,
     request_fields,
 )
+from kokoro_server.api.compat.lenient import LenientDelivery
 from kokoro_server.api.errors import validated
 from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
@@ -59,7 +60,8 @@ async def _delivery(socket: WebSocket, query: SocketQuery) -> DeliveryOptions:
     """Raises KokoroError if the query's options are not possible."""
     output = output_formats.parse(query.output_format)
     voices = get_services(socket).voices
-    delivery = DeliveryOptions(**request_fields(await voices.hold(query.voice_id), query, None, output))
+    voice = await voices.hold(stock_voices.ours(query.voice_id, voices))
+    delivery = LenientDelivery(**request_fields(voice, query, None, output))
     await delivery.check(voices)
     return delivery
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Body, Request, Response
 
 from kokoro_server.api.captioned import audio_events, json_clip_response
+from kokoro_server.api.compat.kokoro_fastapi import ssml_text
 from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     Blend,
     CaptionedSpeech,
@@ -20,20 +21,25 @@ from kokoro_server.api.compat.kokoro_fastapi.schemas import (
     PhonemesRequest,
     Phonemized,
     PhonemizeRequest,
+    SsmlRequest,
+    SsmlSupport,
+    SsmlText,
     WordTimestamp,
+    their_voice,
 )
+from kokoro_server.api.compat.lenient import LenientRequest
 from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
 from kokoro_server.api.disconnect import cancel_on_disconnect
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE, TTSRequest
 from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.assets import torch_writer
 from kokoro_server.audio.encode import Output
 from kokoro_server.audio.formats import ENCODINGS
+from kokoro_server.config.defaults import default_voice
 from kokoro_server.engine import vocab
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import Forbidden, KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.synthesizer import Clip, Speech
 from kokoro_server.text.reader import Reading
@@ -78,7 +84,7 @@ async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTime
 @router.post("/dev/phonemize", responses=ERRORS)
 async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
     """The phonemes of a text. `POST /text/reading` returns more."""
-    speech = Speech(voice=DEFAULT_VOICE, text=body.text, language=body.language)
+    speech = Speech(voice=default_voice(body.language), text=body.text, language=body.language)
     reading = await cancel_on_disconnect(request.receive, get_services(request).synthesizer.reading(speech))
     return await asyncio.to_thread(_phonemized, reading)
 
@@ -86,7 +92,9 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    return await clip_response(TTSRequest(phonemes=body.phonemes, voice=body.voice), request, timeout)
+    return await clip_response(
+        LenientRequest(phonemes=body.phonemes, voice=their_voice(body.voice), format="wav"), request, timeout
+    )
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)
@@ -102,6 +110,29 @@ async def combine(body: Annotated[Blend, Body()], request: Request) -> Response:
 async def test() -> dict[str, str]:
     """Answers while the server runs."""
     return {"status": "ok"}
+
+
+@router.get("/dev/ssml")
+async def ssml_support() -> SsmlSupport:
+    """What `POST /dev/ssml` translates."""
+    return ssml_text.SUPPORT
+
+
+@router.post("/dev/ssml", responses=ERRORS)
+async def translate_ssml(body: SsmlRequest, request: Request) -> SsmlText:
+    """SSML as text with the tags `[pause:…]`, `[voice:…]` and `[rate:…]`. `ssml` of a request for speech keeps more."""
+    if "<speak" not in body.text:
+        return SsmlText(text=body.text)
+    voice = their_voice(body.voice) or default_voice()
+    parts = await get_services(request).synthesizer.script(Speech(voice, body.text, ssml=True))
+    return SsmlText(text=await asyncio.to_thread(ssml_text.tagged, parts, tags=bool(body.voice)))
+
+
+@router.post("/dev/unload", include_in_schema=False)
+@router.get("/debug/{name:path}", include_in_schema=False)
+async def disabled(request: Request) -> Response:
+    """Kokoro-FastAPI answers so, too, unless its settings say otherwise."""
+    raise Forbidden(f"{request.url.path} is disabled; see KOKORO_IDLE_UNLOAD_S, /health and /metrics")
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
@@ -9,14 +10,37 @@ from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest, VoiceName
 from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, few_turns
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import TURN_PAUSE
 from kokoro_server.voices import MAX_PARTS
 
+# OpenAI's names of voices that stand for other voices in Kokoro-FastAPI than here.
+THEIR_VOICES = {
+    "alloy": "am_adam",
+    "ash": "af_nicole",
+    "coral": "bf_emma",
+    "echo": "af_bella",
+    "fable": "af_sarah",
+    "onyx": "bm_george",
+    "nova": "bf_isabella",
+    "sage": "am_michael",
+    "shimmer": "af_sky",
+}
 
-class CaptionedSpeechRequest(OpenAISpeechRequest):
-    """As for `/v1/audio/speech`."""
+
+class _TheirNames(OpenAISpeechRequest):
+    def _fields(self) -> JsonObject:
+        fields = super()._fields()
+        return fields | {"voice": their_voice(fields["voice"], self.voice_aliases or {})}
+
+
+def their_voice(name: str, aliases: Container[str] = ()) -> str:
+    return name if name in aliases else THEIR_VOICES.get(name, name)
+
+
+class CaptionedSpeechRequest(_TheirNames):
+    """As for `/v1/audio/speech`, but OpenAI's names stand for Kokoro-FastAPI's voices."""
 
     return_timestamps: bool = Field(default=True, description="`false`: no times of words.")
     stream: bool = Field(default=True, description="`true`: an object a line, as the audio is made.")
@@ -27,7 +51,7 @@ class DialogueTurnRequest(BaseModel):
     text: str = Field(examples=["Did it land?"])
 
 
-class DialogueRequest(OpenAISpeechRequest):
+class DialogueRequest(_TheirNames):
     """As for `/v1/audio/speech`, with `turns` in place of `input`."""
 
     input: Literal[""] = ""
@@ -35,7 +59,8 @@ class DialogueRequest(OpenAISpeechRequest):
     pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
 
     def _fields(self) -> JsonObject:
-        turns = [turn.model_dump() for turn in self.turns]
+        aliases = self.voice_aliases or {}
+        turns = [{"text": turn.text, "voice": turn.voice and their_voice(turn.voice, aliases)} for turn in self.turns]
         return super()._fields() | {"text": None, "turns": turns, "turn_pause": self.pause_between_turns}
 
 
@@ -75,7 +100,12 @@ Blend = Annotated[
 
 class PhonemizeRequest(BaseModel):
     text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
-    language: str = Field(default="a", description="a b e f h i j p z, or a code.", max_length=20, examples=["a"])
+    language: str = Field(
+        default_factory=lambda: default_language() or "a",
+        description="a b e f h i j p z, or a code.",
+        max_length=20,
+        examples=["a"],
+    )
 
 
 class Phonemized(BaseModel):
@@ -85,4 +115,23 @@ class Phonemized(BaseModel):
 
 class PhonemesRequest(BaseModel):
     phonemes: str = Field(description="As for POST /tts.", max_length=100_000, examples=["həlˈO wˈɜɹld."])
-    voice: VoiceName = Field(default=DEFAULT_VOICE, description="As for `/v1/audio/speech`.", examples=[DEFAULT_VOICE])
+    voice: VoiceName = Field(
+        default_factory=default_voice, description="As for `/v1/audio/speech`.", examples=[BUILT_IN_VOICE]
+    )
+
+
+class SsmlRequest(BaseModel):
+    text: str = Field(description="An SSML document.", examples=['<speak>Hi<break time="1s"/>there.</speak>'])
+    voice: VoiceName = Field(default="", description="Who speaks. Absent: no tags of voices and rates are written.")
+
+
+class SsmlText(BaseModel):
+    text: str = Field(description="For `input`, with `allow_voice_tags`.", examples=["Hi[pause:1s]there."])
+
+
+class SsmlSupport(BaseModel):
+    elements: dict[str, str] = Field(description="What becomes of each element.")
+    ignored: list[str] = Field(description="Elements whose text alone counts.")
+    break_strengths: dict[str, float] = Field(description="Seconds.")
+    prosody_rates: dict[str, float]
+    rate_range: list[float]

@@ -101,7 +101,8 @@ async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenA
         voices=[
             OpenAIVoice(
                 id=name,
-                name=info.title if name == info.name else name.title(),
+                name=name,
+                title=info.title if name == info.name else name.title(),
                 voice=info.name,
                 language=(language := languages.of_voice(info.language).code),
                 gender=info.gender,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,16 +18,19 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
+from kokoro_server.api.compat.lenient import TaggedCaptionedRequest, TaggedRequest
 from kokoro_server.api.schemas.script import MAX_ALIASES, SPEED
 from kokoro_server.api.schemas.speech import (
-    DEFAULT_VOICE,
+    AnyCaseFormat,
     CaptionedRequest,
     ReadingFields,
     SilenceFields,
     TTSRequest,
+    default_format,
 )
 from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
@@ -38,11 +39,6 @@ MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names;
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
-_RATE_TAG = re.compile(r"\[rate:", re.IGNORECASE)
-
-SILENCE = "[pause:0.3s]"  # for a text of punctuation alone
-MAX_PUNCTUATION = 100  # characters
-NAMED_SIGNS = frozenset("#%&@/\\*_‰§¶†‡•")  # that are no punctuation of a sentence
 
 
 def _voice_name(value: Any) -> Any:
@@ -50,10 +46,6 @@ def _voice_name(value: Any) -> Any:
 
 
 VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
-
-
-def lowercase(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _known_language(letter: str) -> str:
@@ -64,7 +56,12 @@ def _known_language(letter: str) -> str:
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error
 
 
-AnyCaseFormat = Annotated[Format, BeforeValidator(lowercase)]
+def _default_voice(data: JsonObject) -> str:
+    return default_voice(_language(data.get("language"), data.get("lang_code")))
+
+
+def _language(language: str | None, lang_code: str | None) -> str | None:
+    return language or lang_code or default_language()
 
 
 class NormalizationOptions(BaseModel):
@@ -106,6 +103,13 @@ class NormalizationOptions(BaseModel):
         return [kind for kind in kinds if kind not in off]
 
 
+class VoiceAlias(BaseModel):
+    """A voice with a pace of its own."""
+
+    voice: VoiceName
+    rate: Annotated[float | None, SPEED] = None
+
+
 class KokoroFastAPIFields(BaseModel):
     """Kokoro-FastAPI's fields beyond OpenAI's."""
 
@@ -136,11 +140,15 @@ class KokoroFastAPIFields(BaseModel):
     )
     return_download_link: bool = Field(default=False, description="Refused: no file is kept.")
     ssml: bool = Field(default=False, description="The input is an SSML document, `<speak>…</speak>`.")
-    allow_voice_tags: bool = Field(
-        default=False, description="Not needed: `[voice:bm_george]` changes the voice anyway. `[rate:…]` is refused."
+    allow_voice_tags: bool | None = Field(
+        default=None,
+        description="`true`: `[voice:bm_george]` changes the voice, and `[rate:0.8]` the pace of the voice until the "
+        "next such tag. `false`: both are read out. Absent: only `[voice:…]` is a tag.",
     )
-    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName] | None = Field(
-        default=None, description="Names of your own for voices and blends.", max_length=MAX_ALIASES
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName | VoiceAlias] | None = Field(
+        default=None,
+        description='Names of your own for voices and blends; `{"voice": "af_bella", "rate": 0.8}` speaks slower.',
+        max_length=MAX_ALIASES,
     )
 
     def refuse_unsupported(self, format: Format) -> None:
@@ -177,16 +185,18 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
                 + ", ".join(f"{theirs} {ours}" for theirs, ours in OPENAI_VOICES.items())
                 + ".",
                 "anyOf": [_VOICE_SCHEMA, {"type": "object", "properties": {"id": _VOICE_SCHEMA}, "required": ["id"]}],
-                "default": DEFAULT_VOICE,
-                "examples": ["alloy", DEFAULT_VOICE],
+                "default": BUILT_IN_VOICE,
+                "examples": ["alloy", BUILT_IN_VOICE],
             }
         ),
-    ] = DEFAULT_VOICE
-    response_format: AnyCaseFormat = Field(
-        default="mp3",
-        description=f"`pcm` is bare 16-bit samples at 24 kHz; {CONTAINERS}. `format` is read too.",
-        validation_alias=AliasChoices("response_format", "format"),
-    )
+    ] = Field(default_factory=_default_voice)
+    response_format: Annotated[
+        AnyCaseFormat,
+        Field(
+            description=f"`pcm` is bare 16-bit samples at 24 kHz; {CONTAINERS}. `format` is read too.",
+            validation_alias=AliasChoices("response_format", "format"),
+        ),
+    ] = default_format("mp3")
     speed: Annotated[float, SPEED] = 1.0
     instructions: str | None = Field(
         default=None, description="Accepted and ignored: the model takes none.", examples=["Speak cheerfully."]
@@ -207,37 +217,32 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
                 "and so has POST /v1/audio/speech/timestamps",
                 field="return_timestamps",
             )
-        return TTSRequest(**self._fields())
+        return TaggedRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
-        return CaptionedRequest(**self._fields())
+        return TaggedCaptionedRequest(**self._fields())
 
     def _fields(self) -> JsonObject:
         self.refuse_unsupported(self.response_format)
-        if self.allow_voice_tags and _RATE_TAG.search(self.input):
-            raise NotSupported("allow_voice_tags: [rate:…] is not supported; [voice:…] is", field="allow_voice_tags")
         ours = {name: getattr(self, name) for kind in (ReadingFields, SilenceFields) for name in kind.model_fields}
         options = self.normalization_options
+        aliases = self.voice_aliases or {}
+        paced = [(name, target) for name, target in aliases.items() if isinstance(target, VoiceAlias)]
         return {
             **ours,
-            "text": SILENCE if _is_punctuation(self.input) and not self.ssml else self.input,
+            "text": self.input,
             "ssml": self.ssml,
-            "voice_aliases": self.voice_aliases,
+            "voice_aliases": {name: getattr(target, "voice", target) for name, target in aliases.items()} or None,
+            "alias_rates": {name: target.rate for name, target in paced if target.rate is not None},
+            "voice_tags": self.allow_voice_tags is not False,
+            "rate_tags": bool(self.allow_voice_tags),
             "voice": self.voice,
             "speed": self.speed,
             "format": self.response_format,
             "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
-            "language": self.language or self.lang_code or None,
+            "language": _language(self.language, self.lang_code),
             "normalize": options.left_of(self.normalize) if options else self.normalize,
         }
-
-
-def _is_punctuation(text: str) -> bool:
-    """Clients try a server out with a bare full stop, for which OpenAI answers with silence. Other signs are named."""
-    marks = text[: MAX_PUNCTUATION + 1].strip()
-    return 0 < len(marks) <= MAX_PUNCTUATION and all(
-        unicodedata.category(mark)[0] == "P" and mark not in NAMED_SIGNS for mark in marks
-    )
 
 
 class OpenAIModel(BaseModel):
@@ -258,7 +263,8 @@ class OpenAIAudioModels(BaseModel):
 
 class OpenAIVoice(BaseModel):
     id: str = Field(description="For `voice`.", examples=["alloy"])
-    name: str = Field(description="The name to show people.", examples=["Alloy"])
+    name: str = Field(description="The same: clients of Kokoro-FastAPI expect it.", examples=["alloy"])
+    title: str = Field(description="The name to show people.", examples=["Alloy"])
     voice: str = Field(description="The voice of GET /voices that speaks.", examples=["af_alloy"])
     language: str = Field(examples=["en-US"])
     gender: Literal["female", "male"] = Field(examples=["female"])
@@ -270,7 +276,7 @@ class OpenAIVoices(BaseModel):
 
 
 class OpenAIVoiceNames(BaseModel):
-    voices: list[str] = Field(examples=[["alloy", DEFAULT_VOICE]])
+    voices: list[str] = Field(examples=[["alloy", BUILT_IN_VOICE]])
 
 
 class OpenAIErrorBody(BaseModel):

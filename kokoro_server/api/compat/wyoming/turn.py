@@ -16,6 +16,8 @@ from kokoro_server.observability import tracing
 
 WIDTH = 2  # bytes of a sample
 CHANNELS = 1
+MOMENT_S = 0.3
+MOMENT_OF_SILENCE = bytes(round(MOMENT_S * SAMPLE_RATE) * WIDTH * CHANNELS)
 
 
 class SpokenReply(SessionListener):
@@ -55,7 +57,8 @@ class SpokenReply(SessionListener):
         self.fail(error)
 
     async def on_flushed(self) -> None:
-        await self._start()  # if there was nothing to say
+        if not self._started:  # there was nothing to say
+            await self.on_audio(MOMENT_OF_SILENCE, MOMENT_S)
         await self._send(AudioStop())
         self._over.set()
 

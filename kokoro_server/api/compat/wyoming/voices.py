@@ -7,8 +7,10 @@ from wyoming.tts import SynthesizeVoice
 
 from kokoro_server import __version__, languages
 from kokoro_server.api.agents.text import DeliveryOptions
+from kokoro_server.api.compat.lenient import LenientDelivery
 from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.api.voice_lists import list_voices
+from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.languages import AUTO, Language
 from kokoro_server.synthesis.services import Services
@@ -51,14 +53,18 @@ async def delivery(voice: SynthesizeVoice | None, text_format: str | None, voice
     if text_format not in (None, PLAIN_TEXT):
         raise NotSupported(f"text_format {text_format[:40]!r} cannot be spoken; send plain text", field="text_format")
     if voice is None:
-        return DeliveryOptions(language=AUTO)
+        return _unnamed()
     if voice.speaker:
         raise NotSupported(f"no voice here has speakers, such as {voice.speaker[:40]!r}", field="speaker")
     if voice.name:
-        return DeliveryOptions(voice=(await voices.hold(voice.name)).name)
+        return LenientDelivery(voice=(await voices.hold(voice.name)).name)
     if voice.language:
-        return DeliveryOptions(voice=_best_voice(languages.parse(voice.language), voices))
-    return DeliveryOptions(language=AUTO)
+        return LenientDelivery(voice=_best_voice(languages.parse(voice.language), voices), language=None)
+    return _unnamed()
+
+
+def _unnamed() -> DeliveryOptions:
+    return LenientDelivery(language=default_language() or AUTO)
 
 
 def _best_voice(language: Language, voices: VoiceBook) -> str:

@@ -12,7 +12,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kokoro_server.api import errors
 from kokoro_server.api.middleware.guard.credentials import accepted_subprotocol, take_key
-from kokoro_server.api.middleware.guard.origins import OriginCheck, answer_preflight, is_preflight, with_headers
+from kokoro_server.api.middleware.guard.origins import (
+    OriginCheck,
+    answer_preflight,
+    is_preflight,
+    is_speaking_url,
+    with_headers,
+)
 from kokoro_server.callers.current import caller
 from kokoro_server.callers.limits import CallerLimits
 from kokoro_server.config import access
@@ -141,7 +147,7 @@ class Guard:
 
 def _is_limited(scope: Scope) -> bool:
     """Limits count only requests that make speech: the page polls other endpoints every second."""
-    return scope["type"] == "websocket" or bool(scope["method"] == "POST")
+    return scope["type"] == "websocket" or bool(scope["method"] == "POST") or is_speaking_url(scope)
 
 
 def caller_at(address: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 from starlette.types import Message, Scope, Send
 
@@ -30,7 +31,12 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 WEB_SCHEMES = ("http", "https")  # of pages; every other scheme is an app's or an extension's, which no page can claim
 OTHER_SITES = (b"cross-site", b"same-site")  # of Sec-Fetch-Site
 FORM = b"multipart/form-data"
-SIMPLE_TYPES = (b"", b"text/plain", b"application/x-www-form-urlencoded", FORM)  # sent without a preflight
+SPOKEN_TYPES = (b"text/plain", b"application/x-www-form-urlencoded")
+SIMPLE_TYPES = (b"", *SPOKEN_TYPES, FORM)  # sent without a preflight
+
+
+SIMPLE_PATHS = ("/tts", "/tts/stream")  # speak by GET too, and take plain text and forms
+BROWSERS = (b"mozilla/", b"applecoremedia/")  # begin the User-Agent of browsers, and of Safari's player
 
 
 class OriginCheck:
@@ -55,12 +61,12 @@ class OriginCheck:
         origin = headers.get(b"origin")
         if origin is not None and self._allows(origin.decode("latin-1").lower(), headers, host):
             cors = self._cors_headers(origin)
-        elif self._refuses_others(scope, headers):
+        elif self._refuses_others(scope, headers) or self._refuses_player(scope, headers, host):
             raise _unknown_origin(origin)
         else:
             cors = []
         if not self._has_keys:
-            _check_type(scope, headers)
+            _check_type(scope, headers, may_be_simple=bool(cors))
         return cors
 
     def _refuses_others(self, scope: Scope, headers: RawHeaders) -> bool:
@@ -71,6 +77,22 @@ class OriginCheck:
         return (
             from_page and not self._has_keys and (scope["type"] == "websocket" or scope["method"] not in SAFE_METHODS)
         )
+
+    def _refuses_player(self, scope: Scope, headers: RawHeaders, host: str) -> bool:
+        """Whether a foreign page may have put a URL that speaks where a browser fetches it without `Origin`.
+
+        Browsers send `Sec-Fetch-Site` only to this machine and over TLS. Elsewhere a page that may use the server is
+        known by `Referer` alone, which no page can forge.
+        """
+        if self._has_keys or not is_speaking_url(scope):
+            return False
+        site = headers.get(b"sec-fetch-site")
+        if site is not None and site not in OTHER_SITES:
+            return False
+        if site is None and not headers.get(b"user-agent", b"").lower().startswith(BROWSERS):
+            return False
+        page = urlsplit(headers.get(b"referer", b"").decode("latin-1").lower())
+        return not self._allows(f"{page.scheme}://{page.netloc}" if page.netloc else "null", headers, host)
 
     def _allows(self, origin: str, headers: RawHeaders, host: str) -> bool:
         if ANY in self._listed or origin in self._listed:
@@ -131,8 +153,16 @@ def _unknown_origin(origin: bytes | None) -> OriginNotAllowed:
     return OriginNotAllowed(f"pages of {shown!r} may not use this server; if they may, set CORS_ORIGINS={shown}")
 
 
-def _check_type(scope: Scope, headers: RawHeaders) -> None:
-    """Only what a browser asks for first, in a preflight, may be read as JSON. Programs may leave the type out."""
+def is_speaking_url(scope: Scope) -> bool:
+    """Whether this is a GET that makes speech."""
+    return scope["type"] == "http" and scope["method"] in SAFE_METHODS and scope["path"] in SIMPLE_PATHS
+
+
+def _check_type(scope: Scope, headers: RawHeaders, *, may_be_simple: bool) -> None:
+    """Only what a browser asks for first, in a preflight, may be read as JSON. Programs may leave the type out.
+
+    `may_be_simple`: the page may use the server. Where forms and plain text are read, it may send them.
+    """
     if (
         scope["type"] != "http"
         or scope["method"] in SAFE_METHODS
@@ -141,7 +171,11 @@ def _check_type(scope: Scope, headers: RawHeaders) -> None:
         return
     has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
     sent = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if has_body and sent in SIMPLE_TYPES and not (sent == FORM and scope["path"] in UPLOADS):
+    if sent == FORM and scope["path"] in UPLOADS:
+        return
+    if sent in SPOKEN_TYPES and scope["path"] in SIMPLE_PATHS and may_be_simple:
+        return
+    if has_body and sent in SIMPLE_TYPES:
         shown = sent.decode("latin-1") or "nothing"
         raise NotJson(f"Content-Type: must be application/json in a request of a web page (got {shown})")
 

@@ -345,3 +345,14 @@ def test_only_so_many_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) ->
         assert limit.take(str(number)) == 0.0
         assert limit.take("busy") > 0  # whoever keeps asking is not forgotten
     assert len(limit._full_at) == 100
+
+
+async def test_urls_that_speak_count_and_need_a_key() -> None:
+    gate = Gate(RATE_LIMIT="1")
+    answers = [(await gate.ask(method="GET", query="text=Hi"))["status"] for _ in range(2)]
+    assert answers == [200, 429]
+    assert [(await gate.ask("/voices", "GET"))["status"] for _ in range(3)] == [200, 200, 200]
+    gate = Gate(**KEYS)
+    assert (await gate.ask(method="GET", query="text=Hi"))["status"] == 401
+    assert (await gate.ask(method="GET", query="text=Hi&api_key=alices-secret"))["status"] == 401
+    assert (await gate.ask(method="GET", query="text=Hi", headers=BEARER))["status"] == 200

@@ -1,0 +1,142 @@
+"""DEFAULT_VOICE, DEFAULT_LANGUAGE and DEFAULT_FORMAT of a running server, on every path that names none."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+from wyoming.client import AsyncClient
+from wyoming.tts import Synthesize, SynthesizeVoice
+
+from tests.servers import PYTHON, REAL, ROOT, TINY, Server, free_port, running, say, spawn
+
+VOICES = "en=am_adam,fr=af_bella"
+TEXT = "Hello there."
+
+
+@pytest.fixture(scope="module")
+def server(shared_g2p: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    settings = {"DEFAULT_VOICE": VOICES, "DEFAULT_FORMAT": "flac", "WYOMING_PORT": str(free_port())}
+    log = tmp_path_factory.mktemp("defaults") / "log"
+    with running(TINY, log, G2P_SERVICE_URL=shared_g2p, **settings) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def french(shared_g2p: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    settings = {"DEFAULT_VOICE": VOICES, "DEFAULT_LANGUAGE": "fr"}
+    with running(TINY, tmp_path_factory.mktemp("french") / "log", G2P_SERVICE_URL=shared_g2p, **settings) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tts", {"text": TEXT}),
+        ("/tts/stream", {"text": TEXT}),
+        ("/v1/audio/speech", {"input": TEXT, "stream": False}),
+        ("/v1/audio/speech", {"input": TEXT}),
+        ("/dev/dialogue", {"turns": [{"text": TEXT}]}),
+        ("/v1/speak", {"text": TEXT}),
+    ],
+)
+def test_voice_and_format(server: Server, path: str, body: dict[str, Any]) -> None:
+    answer = httpx.post(server.url + path, json=body, timeout=300)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-voice-used"] == "am_adam"
+    assert answer.headers["content-type"] == "audio/flac"
+    assert answer.content[:4] == b"fLaC"
+
+
+def test_named_fields_take_precedence(server: Server) -> None:
+    answer = say(server, TEXT, voice="af_heart", format="wav")
+    assert answer.headers["x-voice-used"] == "af_heart"
+    assert answer.headers["content-type"] == "audio/wav"
+
+
+def test_voice_of_the_language(server: Server) -> None:
+    assert say(server, TEXT, language="fr").headers["x-voice-used"] == "af_bella"
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json={"input": TEXT, "lang_code": "f"}, timeout=300)
+    assert answer.headers["x-voice-used"] == "af_bella"
+    french = "Le petit chat est sur la table et il ne veut pas descendre."
+    assert say(server, french, language="auto").headers["x-voice-used"] == "af_bella"
+
+
+def test_siblings(server: Server) -> None:
+    captioned = httpx.post(f"{server.url}/tts/captioned", json={"text": TEXT}, timeout=300).json()
+    assert (captioned["voice"], captioned["format"]) == ("am_adam", "flac")
+    batch = httpx.post(f"{server.url}/tts/batch", json={"requests": [{"text": TEXT}]}, timeout=300)
+    with zipfile.ZipFile(io.BytesIO(batch.content)) as archive:
+        [entry] = json.loads(archive.read("manifest.json"))
+    assert entry["voice"] == "am_adam"
+    assert entry["file"].endswith(".flac")
+    assert httpx.get(f"{server.url}/voices", timeout=60).json()["default"] == "am_adam"
+
+
+def test_elevenlabs_format(server: Server) -> None:
+    answer = httpx.post(f"{server.url}/v1/text-to-speech/af_heart", json={"text": TEXT}, timeout=300)
+    assert answer.headers["content-type"] == "audio/flac"
+
+
+def test_sockets_keep_samples(server: Server) -> None:
+    with connect(f"{server.url.replace('http', 'ws')}/tts/ws") as socket:
+        ready = json.loads(socket.recv())
+    assert (ready["voice"], ready["format"]) == ("am_adam", "pcm")
+
+
+def wyoming_audio(server: Server, voice: SynthesizeVoice | None = None) -> bytes:
+    async def heard() -> bytes:
+        async with AsyncClient.from_uri(server.wyoming) as client:
+            await client.write_event(Synthesize(text=TEXT, voice=voice).event())
+            audio = b""
+            while (event := await client.read_event()) and event.type != "audio-stop":
+                audio += event.payload or b""
+            return audio
+
+    return asyncio.run(heard())
+
+
+def test_wyoming(server: Server) -> None:
+    assert wyoming_audio(server) == wyoming_audio(server, SynthesizeVoice(name="am_adam"))
+
+
+def test_language(french: Server) -> None:
+    assert say(french, TEXT).headers["x-voice-used"] == "af_bella"
+    assert say(french, TEXT, language="en").headers["x-voice-used"] == "am_adam"
+    # A named voice without a language reads French too.
+    reading = httpx.post(f"{french.url}/text/reading", json={"text": TEXT, "voice": "af_heart"}, timeout=60).json()
+    assert reading["language"] == "fr-FR"
+    bodies = ({"voice": "af_heart"}, {"voice": "af_heart", "language": "fr"}, {"voice": "af_heart", "language": "en"})
+    url = f"{french.url}/v1/audio/speech"
+    none, same, other = (
+        httpx.post(url, json={"input": TEXT, "response_format": "pcm", **body}, timeout=300).content for body in bodies
+    )
+    assert none == same != other
+
+
+@pytest.mark.parametrize("value", ["af_hart", "fr=af_bella,en=af_hart", "af_heart+nobody"])
+def test_unknown_voice_is_an_error_at_the_start(tmp_path: Path, value: str) -> None:
+    process = spawn(REAL, tmp_path / "log", DEFAULT_VOICE=value)
+    assert process.wait(timeout=120) != 0
+    text = (tmp_path / "log").read_text()
+    assert "DEFAULT_VOICE: there is no voice" in text
+    assert "Traceback" not in text
+
+
+def test_command_leaves_the_voice_to_the_server(server: Server, tmp_path: Path) -> None:
+    def spoken(*options: str) -> bytes:
+        target = tmp_path / "said.wav"
+        command = [PYTHON, "-m", "kokoro_server", "say", TEXT, "--url", server.url, "-o", str(target), *options]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+        return target.read_bytes()
+
+    assert spoken() == spoken("-v", "am_adam") != spoken("-v", "af_heart")
