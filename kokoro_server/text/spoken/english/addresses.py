@@ -203,7 +203,7 @@ RULES = [
     ),
     rule(
         "path",
-        r"(?<![\p{L}\p{N}.:/])(?<![0-9] )(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}"
+        r"(?<![\p{L}\p{N}.:/])(?<![0-9] )(?!(?i:[adfnt]/[bk]/a)\b)(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}"
         r"[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
         _spelled,
         "/",
@@ -280,7 +280,7 @@ RULES = [
     ),
     rule(
         "compass",
-        rf"(?<=(?:\p{{Lu}}\p{{L}}+|{_ORDINAL})\s{_STREET}\.?,?\s)(?P<way>{_CAPITAL_WAY})"
+        rf"(?<=(?:\p{{Lu}}\p{{L}}+|{_ORDINAL})\s{_STREET}\.?,?\s)(?P<way>{_CAPITAL_WAY})(?!(?<=\.\s[NSEW])\.\s\p{{Lu}})"
         rf"(?![\p{{L}}\p{{N}}'’-])(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?",
         lambda match, _dialect: _COMPASS[match["way"]],
         "NSEW",
