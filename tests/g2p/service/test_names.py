@@ -28,7 +28,7 @@ FOREIGN = {
 LETTERS = {
     "Škriniar": "ʃkɹˈiniɑɹ", "Đoković": "ʤˈOkOviʧ", "Rzepa": "ʒˈApə", "Kjeldsen": "ʃˈɛldsən", "Campeau": "kɑmpˈO",
     "Langendorf": "lˈɑŋɡəndɔɹf", "Jianguo": "ʤˌiɛŋɡwˈO", "Ohara": "Ohˈɑɹə", "Topkapı": "tˌOpkəpˈi",
-    "Quijote": "kihˈOtA", "Mattarella": "mˌɑtɑɹˈɛlə", "Schiavo": "skiˈɑvO", "Brunello": "bɹunˈɛlO", "Sigurðsson": "sˈiɡuɹðsən",
+    "Quijote": "kihˈOtA", "Mattarella": "mˌɑtɑɹˈɛlə", "Schiavo": "skiˈɑvO", "Brunello": "bɹunˈɛlO",
 }  # fmt: skip
 # English names, and those of other languages, that look like one of the tables.
 NOT_FOREIGN = (
