@@ -37,6 +37,7 @@ _COURT = regex.compile(r"[0-9](?:st|nd|rd|th|d) \Z")  # the 9th Cir.
 _CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim|App|Bankr)|Fed|Fed\. R)\. \Z")
 _NUMERAL = re.compile(r"[IVX]{2,}|[ivx]{2,}")
 _AFTER_NUMERAL = re.compile(r"\s*(?:[,;:.)§]|\Z|(?:of|courts?|judges?)\b)")
+_AT_RANK = re.compile(r"[CGA](?:ol|en|mdr|dm)(?![a-z])")
 _AFTER_DIGIT = re.compile(r"[0-9]\s?\Z")
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
@@ -139,7 +140,11 @@ RULES = [
     ),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.&])(?P<title>Mr|Mrs|Ms|Dr)(?:\.(?!\s(?:{_PRONOUNS})\s)|(?=\.))", _title, "."),
     rule(
-        "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
+        "title",
+        rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?",
+        _title,
+        ".",
+        at=_AT_RANK,
     ),
     rule(
         "abbreviation",

@@ -316,7 +316,7 @@ RULES = [
         "acronym",
         rf"(?<![\p{{L}}\p{{N}}])(?:{any_of(_SAID)})(?![\p{{L}}\p{{N}}])",
         lambda match, _dialect: _SAID[match[0]],
-        re.compile("|".join(_SAID)),
+        AnyWord(_SAID),
         as_written=True,
     ),
     rule("capitals", _RUN, _run, _SHOUTED, as_written=True),

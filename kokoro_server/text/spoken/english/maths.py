@@ -33,6 +33,7 @@ GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
 } | {"µ": "micro", "ϕ": "phi", "ϵ": "epsilon", "ς": "sigma"}
+_AT_FUNCTION = re.compile(r"[sct](?:in|os|an)(?![a-wyz])")
 _HALF_OF = re.compile(
     r"\s(?P<article>(?:an?|the|my|his|her|our|your|their)\b)|\s?(?P<noun>[Tt]b(?:sp|s)s?|TBSP|tablespoon|mile|hour|dozen|"
     r"million|pound|pint|day|year|century)\b(?![ -](?:old|long|run|walk|drive|ride|race|price|mark)\b)"
@@ -318,6 +319,7 @@ RULES = [
         r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|x(?!\p{L}))| y(?!\p{L})|[0-9])",
         lambda match, _dialect: {"sin": "sine", "cos": "cosine", "tan": "tangent"}[match["name"]],
         "(²³θφαβωπxy0123456789",
+        at=_AT_FUNCTION,
     ),
     rule("differential", r"(?<=[\p{L}\p{N})²³] )d[xyztrθ](?![\p{L}\p{N}])", lambda m, d: letters(m[0], d), "∫"),
     # Not between spaces and numbers: there it parts what a page lists, `Nov 5 · 12 replies`.

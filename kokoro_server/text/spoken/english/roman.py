@@ -96,9 +96,10 @@ def _century(match: Any, dialect: Dialect) -> SpokenWords:
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
-_AT_PLACE = re.compile(r"(?<![^\W_])[IVXLC]++(?=\.[A-Zivx])")
-roman_rule = rules_at(re.compile(r"(?<![^\W_])[IVXLCDM]+(?![^\W_])"))
-_SMALL = re.compile(r"\b[ivx]{2}|\b[ivx]\b")
+# `re` skips to a character of the first set, so that the look-behind comes after it.
+_AT_PLACE = re.compile(r"[IVXLC](?<![^\W_].)[IVXLC]*+(?=\.[A-Zivx])")
+roman_rule = rules_at(re.compile(r"[IVXLCDM](?<![^\W_].)[IVXLCDM]*+(?![^\W_])"))
+_SMALL = re.compile(r"[ivx](?<!\w.)(?:[ivx]|\b)")
 _CENTURY = re.compile(r"th centur")
 _OXIDATION = re.compile(r"[a-z]\([IV]")
 _NTH = (
