@@ -188,7 +188,7 @@ RULES = [
     # Fig. II, No. XVII.
     roman_rule(
         "Roman numeral",
-        rf"(?<=\b(?:[Nn]os|[Nn]o|[Ff]igs|[Aa]rts?|[Ss]ecs?|[Vv]ols|[Tt]abs?|[Aa]pp)\.\s)(?P<numeral>[IVXLC]{{2,8}}){_AFTER}",
+        rf"(?<=\b(?:[Nn]os|No|[Ff]igs|[Aa]rts?|[Ss]ecs?|[Vv]ols|[Tt]abs?|[Aa]pp)\.\s)(?P<numeral>[IVXLC]{{2,8}}){_AFTER}",
         _alone,
     ),
     # Rocky II, III and IV.
