@@ -18,6 +18,8 @@ from kokoro_server.text.language_of import LOOKED_AT, language_of
 from kokoro_server.text.script import Run, Script
 
 _TAG = re.compile(r"<[^<>]*>")
+_VOICE = re.compile(r"<(?P<end>/)?voice\b(?P<attributes>[^<>]*?)(?P<empty>/)?>")
+_VOICE_NAME = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _NAMES_LANGUAGE = "xml:lang"
 _QUOTATION = re.compile(r"""(?:“[^“”\n]*”|«[^«»\n]*»|「[^「」\n]*」|"[^"\n]*")[.,;:!?…]*""")
 _FEWEST_WORDS = 3  # of a quotation that is read apart, where words have spaces between them
@@ -46,8 +48,40 @@ def settled(speech: Speech, voices: GradedVoices) -> Speech:
         return replace(plain, turns=tuple(_turn(turn, speech, voices) for turn in speech.turns))
     if speech.phonemes is not None or (speech.ssml and _NAMES_LANGUAGE in speech.written):
         return plain
-    text = _TAG.sub(" ", speech.written) if speech.ssml else speech.written
+    if not speech.ssml:
+        return replace(plain, voice=_name_for(speech.written, speech.voice, speech, voices))
+    rest, named = _without_voices(speech.written)
+    text = _TAG.sub(" ", rest)
+    if named and not text.strip():  # all of it is said by voices that it names
+        return replace(plain, voice=named if _is_known(named, speech, voices) else speech.voice)
     return replace(plain, voice=_name_for(text, speech.voice, speech, voices))
+
+
+def _without_voices(ssml: str) -> tuple[str, str]:
+    """SSML without what its `<voice>` elements enclose, and the first name of those."""
+    kept, start, names = list[str](), 0, list[str]()
+    open_elements = list[bool]()  # whether each names a voice
+    for match in _VOICE.finditer(ssml):
+        if not any(open_elements):
+            kept.append(ssml[start : match.start()])
+        start = match.end()
+        if match["end"]:
+            del open_elements[-1:]
+        elif not match["empty"]:
+            found = _VOICE_NAME.search(match["attributes"])
+            names += [found[1] or found[2] or ""] if found else []
+            open_elements.append(found is not None)
+    if not any(open_elements):
+        kept.append(ssml[start:])
+    return " ".join(kept), names[0].strip() if names else ""
+
+
+def _is_known(name: str, speech: Speech, voices: GradedVoices) -> bool:
+    try:
+        voices.language(speech.voice_aliases.get(name, name))
+    except KokoroError:
+        return False  # the script reports it
+    return True
 
 
 def voice_for(text: str, voice: str, voices: GradedVoices) -> str:

@@ -37,6 +37,8 @@ class _Evidence:
     """Points by word, by ending and by letter; and the Han characters of one language."""
 
     words: Mapping[str, Points]
+    plain_words: Mapping[str, Points]  # as they are typed without accents
+    phrases: Mapping[str, re.Pattern[str]]  # by language
     borrowed: frozenset[str]
     endings: Mapping[str, Points]
     letters: Mapping[str, Points]
@@ -73,9 +75,10 @@ def _best_latin(text: str, words: list[str]) -> tuple[Language | None, int]:
     if not words:
         return None, 0
     table, scores, plain = _evidence(), dict.fromkeys(_LATIN, 0), set[str]()
+    known = table.plain_words if text.isascii() else table.words
     for index, written in enumerate(words):
         word = written.lower()
-        evidence = table.words.get(word) or table.words.get(word.rstrip("'"))
+        evidence = known.get(word) or known.get(word.rstrip("'"))
         if evidence is None:
             evidence = _spelling(word, table)
         elif word in table.borrowed and written[0].isupper() and (index or _is_capitalized(words[1:2])):
@@ -84,9 +87,10 @@ def _best_latin(text: str, words: list[str]) -> tuple[Language | None, int]:
             scores[language] += points
             if points == PLAIN:
                 plain.add(language)
-    if "¿" in text or "¡" in text:
-        scores["es"] += PLAIN
-        plain.add("es")
+    marked = [language for language, phrases in table.phrases.items() if phrases.search(text)]
+    for language in ("es", *marked) if "¿" in text or "¡" in text else marked:
+        scores[language] += PLAIN
+        plain.add(language)
     best, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
     most, next_most = scores[best], scores[second]
     clear = most >= next_most + MARGIN and most >= 1.15 * next_most and most >= 0.4 * len(words)
@@ -113,15 +117,32 @@ def _evidence() -> _Evidence:
     path = Path(__file__).with_name("data") / "language_words.toml"
     tables: JsonObject = tomllib.loads(path.read_text(encoding="utf-8"))
     borrowed = frozenset(tables["borrowed"].split())
-    words = _codes_by_item({code: tables[code]["words"].split() for code in _LATIN})
+    lists: dict[str, list[str]] = {code: tables[code]["words"].split() for code in _LATIN}
+    words = _codes_by_item(lists)
+    plain_words = _codes_by_item({code: [*each, *map(_without_accents, each)] for code, each in lists.items()})
+    typed = frozenset(plain_words) - frozenset(words)  # a name may be such a word: Irma, Mae
+    borrowed |= frozenset(map(_without_accents, borrowed))
     return _Evidence(
         words={word: _points(codes, BORROWED if word in borrowed else PLAIN) for word, codes in words.items()},
-        borrowed=borrowed,
+        plain_words={
+            word: _points(codes, BORROWED if word in borrowed else PLAIN) for word, codes in plain_words.items()
+        },
+        phrases={code: _any_phrase(tables[code]["phrases"]) for code in _LATIN if tables[code]["phrases"]},
+        borrowed=borrowed | typed,
         endings=_weak({code: tables[code]["endings"].split() for code in _LATIN}),
         letters=_weak({code: tables[code]["letters"] for code in _LATIN}),
         ja=frozenset(tables["han"]["ja"]),
         zh=frozenset(tables["han"]["zh"]),
     )
+
+
+def _any_phrase(phrases: list[str]) -> re.Pattern[str]:
+    """One of the phrases, in small letters or with one capital."""
+    return re.compile("|".join(rf"\b[{each[0]}{each[0].upper()}]{each[1:]}\b" for each in phrases))
+
+
+def _without_accents(word: str) -> str:
+    return "".join(each for each in normalize("NFD", word.replace("œ", "oe")) if each.isascii())
 
 
 def _codes_by_item(items: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

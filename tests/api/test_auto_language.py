@@ -89,6 +89,25 @@ def test_a_quotation_is_read_in_its_own_language_by_the_same_voice(tiny_server: 
     assert used(tiny_server, text=text, language="auto") == "af_heart"
 
 
+@pytest.mark.parametrize("path", ["/tts", "/tts/stream"])
+def test_voices_in_ssml_keep_their_text_and_are_named(tiny_server: Server, path: str) -> None:
+    """What a named voice says is no sign of the language of the rest."""
+    emma = f'<voice name="bf_emma">{SPANISH} {SPANISH}</voice>'
+    for ssml, voice in (
+        (f"<speak>{emma} {ENGLISH}</speak>", "af_heart"),
+        (f"<speak>{SPANISH} <voice name='bf_emma'>{ENGLISH} {ENGLISH}</voice></speak>", "ef_dora"),
+        (f"<speak>{emma}</speak>", "bf_emma"),
+        (f"<speak>{SPANISH}</speak>", "ef_dora"),
+    ):
+        assert used(tiny_server, path, text=ssml, ssml=True, language="auto") == voice, ssml
+    answer = httpx.post(
+        tiny_server.url + path,
+        json={"text": "<speak><voice name='af_nobody'>Hi</voice></speak>", "ssml": True, "language": "auto"},
+        timeout=300,
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_ssml")
+
+
 def test_an_unknown_voice_is_still_an_error(tiny_server: Server) -> None:
     for body, field in (
         ({"text": SPANISH, "voice": "af_nobody"}, "voice"),

@@ -21,6 +21,7 @@ _WORDS = {
     "'twould": ("twˈʊd", "twˈʊd"),
     "d'you": ("ʤu", "ʤuː"),
     "d'ya": ("ʤə", "ʤə"),
+    "ó": ("ˈO", "ˈQ"),  # Ó Briain
     "ol'": ("ˈOl", "ˈQl"),
     "brr": ("bˈɜɹ", "bˈɜː"),
     "grr": ("ɡˈɜɹ", "ɡˈɜː"),
@@ -51,6 +52,7 @@ _CODA = (
 _PRONOUNCEABLE = re.compile(rf"(?:{_ONSET})?[aeiouy]+(?:[b-df-hj-np-tv-z]{{1,3}}[aeiouy]+)*(?:{_CODA})?")
 _SHORTEST_SHOUTED, _SHORTEST_UNKNOWN = 4, 5  # letters
 _SHORTEST_FOREIGN = 3  # letters
+_SHORTEST_PART = 3  # letters of a compound that is read without its hyphen
 _NAME = "name"  # read as the table of names says
 
 
@@ -126,11 +128,24 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
         found = self._get_known(word, tag, stress, ctx)
         if found[0] is None and (contraction := _CONTRACTION.fullmatch(word)):
             found = self._get_contraction(contraction["stem"], contraction["ending"].lower(), tag, stress, ctx)
+        if found[0] is None and (joined := self._joined(word)):
+            found = self._get_known(joined, tag, stress, ctx)
         return found if found[0] is not None else self._get_respelled(word, tag, stress, ctx)
 
     def _get_known(self, word: str, tag: str, stress: float | None, ctx: Any) -> Found:
         found: Found = super().get_word(word, tag, stress, ctx)
         return found
+
+    def _joined(self, word: str) -> str:
+        """A compound with a part that alone is said in several ways, without its hyphen: head-winds, row-locks."""
+        first, hyphen, last = word.partition("-")
+        if not hyphen or min(len(first), len(last)) < _SHORTEST_PART or first.lower() == "pre" or not last.islower():
+            return ""
+        return first + last if self._is_heteronym(first) or self._is_heteronym(last) else ""
+
+    def _is_heteronym(self, word: str) -> bool:
+        small = word.lower()
+        return any(isinstance(self.golds.get(each), dict) for each in (small, small.removesuffix("s")))
 
     def _lowered(self, word: str, tag: str) -> tuple[str, str]:
         """A shouted word in small letters. misaki spells what is in capitals, if spaCy takes it for a name."""

@@ -33,7 +33,7 @@ class ForeignLetters:
     sounds: tuple[str, ...]
 
     def fits(self, name: str) -> bool:
-        if not self.tells.search(name):
+        if not self.tells.search(name) and not self.tells.search(name[:1].lower() + name[1:]):
             return False
         return self.whole is None or self.whole.fullmatch(name.lower()) is not None
 
@@ -97,7 +97,7 @@ def _in_english(sounds: str, syllables: list[int], stressed: int) -> str:
     for index, sound in enumerate(sounds):
         if index == stressed:
             said += _STRESS
-        elif index == syllables[0] and stressed in syllables[2:]:
+        elif index == syllables[0] and stressed in syllables[2:] and sound != "ə":
             said += "ˌ"
         said += _vowel(sounds, index, index == stressed, index == syllables[0]) if sound in "aeo" else sound
     return said.replace("ˈəɹ", "ˈɜɹ")

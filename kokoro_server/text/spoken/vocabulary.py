@@ -44,11 +44,11 @@ _PLAIN = frozenset(
 _SILENT = frozenset("latex_commands phrases signs".split())  # sections in which an entry may be empty
 _ARRAYS = {
     "lists": frozenset(
-        "address_words after_it after_per after_slash after_us after_who before_us elements everyday_plurals "
-        "file_extensions first_person first_person_rest headline_acronyms ingredients initials labels latex_text "
-        "loanwords misread_counters months not_after_money not_after_units not_numerals not_rulers not_streets "
-        "numbered_events only_i pronouns royal_titles rulers saints short_words small_words spelled time_zones "
-        "top_level_domains two_letters".split()
+        "address_words after_it after_led after_per after_sat after_slash after_us after_who before_us elements "
+        "everyday_plurals file_extensions first_names first_person first_person_rest headline_acronyms ingredients "
+        "initials labels latex_text loanwords misread_counters months not_after_money not_after_units not_numerals "
+        "not_rulers not_streets numbered_events only_i pronouns royal_titles rulers saints short_words small_words "
+        "spelled time_zones top_level_domains two_letters".split()
     ),
     "patterns": frozenset(
         "after_scores before_dates before_phones before_times books centuries counted feminine feminine_endings "

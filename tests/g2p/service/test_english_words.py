@@ -16,6 +16,8 @@ SAID = {
         "sooo": "sˌO", "goood": "ɡˈʊd", "shhh": "ʃˈʃ", "harebrained": "hˈɛɹbɹAnd", "prishear": "pɹˈɪʃɪɹ",
         "ＨＥＬＬＯ": "həlˈO", "𝐇𝐞𝐥𝐥𝐨": "həlˈO", "OpenAI": "ˌOpᵊnˈAˌI", "GitHub": "ɡˌɪthˈʌb",
         "Anna": "ˈænə", "anna": "ˈɑnə", "Maria": "məɹˈiə",
+        "head-winds": "hˈɛdwˌɪndz", "row-locks": "ɹˈOlˌɑks", "row-boat": "ɹˈObˌOt", "live-stock": "lˈIvstˌɑk",
+        "tear-drops": "tˈɪɹdɹˌɑps", "re-sign": "ɹisˈIn", "pre-sent": "pɹˌisˈɛnt", "Huzza": "həzˈɑ", "Ó": "ˈO",
     },
     "en-GB": {
         "how're": "hˌWə", "where're": "wˌɛːɹə", "there've": "ðɛːɹəv", "that'd": "ðˈatəd", "where'll": "wˈɛːɹᵊl",

@@ -23,6 +23,17 @@ FOREIGN = {
     "Brzozowicz": "pl", "Zhuangqiao": "zh", "Yoshinomura": "ja", "Gwynfydd": "cy", "Guiraldez": "es",
     "Montmoureaux": "fr", "Schmölders": "de", "Braghetti": "it", "Nghiễm": "vi",
 }  # fmt: skip
+# Letters that the tables of several languages got wrong: a first letter with an accent, m before p and b, the weak e of
+# German, ng before a vowel in Chinese, the ends of Turkish, Portuguese and Hungarian names.
+LETTERS = {
+    "Škriniar": "ʃkɹˈiniɑɹ", "Đoković": "ʤˈOkOviʧ", "Rzepa": "ʒˈApə", "Kjeldsen": "ʃˈɛldsən", "Campeau": "kɑmpˈO",
+    "Langendorf": "lˈɑŋɡəndɔɹf", "Jianguo": "ʤˌiɛŋɡwˈO", "Ohara": "Ohˈɑɹə", "Topkapı": "tˌOpkəpˈi",
+    "Quijote": "kihˈOtA", "Mattarella": "mˌɑtɑɹˈɛlə", "Schiavo": "skiˈɑvO", "Brunello": "bɹunˈɛlO",
+}  # fmt: skip
+# English names, and those of other languages, that look like one of the tables.
+NOT_FOREIGN = (
+    "Huzza Gazza Hazzard Azzam Uzzah Joni Toni Kelli Kirghiz Mirza Rhonda Daoist Haig Hutchinson Schenley Ngong"
+).split()
 PLAIN = {
     "nice": "nˈIs", "Nice": "nˈIs", "job": "ʤˈɑb", "reading": "ɹˈidɪŋ", "polish": "pˈɑlɪʃ",
     "rose": "ɹˈOz", "mobile": "mˈObᵊl", "Washington": "wˈɔʃɪŋtən",
@@ -76,6 +87,15 @@ def test_a_token_says_that_it_was_read_as_a_name(http: httpx.Client) -> None:
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_name_that_no_lexicon_has_is_read_by_its_language(http: httpx.Client, name: str) -> None:
     assert [token.get("read_as") for token in tokens(http, name)] == [FOREIGN[name]]
+
+
+def test_letters_of_other_languages_are_said_as_a_newsreader_says_them(http: httpx.Client) -> None:
+    assert {name: said(tokens(http, name)) for name in LETTERS} == LETTERS
+
+
+def test_names_that_only_look_foreign_are_not_read_by_a_table(http: httpx.Client) -> None:
+    found = {name: tokens(http, name)[0].get("read_as") for name in NOT_FOREIGN}
+    assert not {name: read_as for name, read_as in found.items() if read_as}
 
 
 def test_words_that_are_no_names_stay_as_they_are(http: httpx.Client) -> None:

@@ -24,6 +24,12 @@ SAME = {
     "AUGUST IS HERE, SUV OR NOT": "August is here, SUV or not",
     "WHAT AN OLD ACT": "what an old act",
     "IT'S A TRAP, I'M SURE": "it's a trap, I'm sure",
+    "BUY NEW LED TV TODAY": "buy new L.E.D TV today",
+    "LED LIGHTS ON SALE": "L.E.D lights on sale",
+    "HE LED THE TEAM TO VICTORY": "he led the team to victory",
+    "NEW USB-C CABLES IN STOCK": "new U.S.B-C cables in stock",
+    "SAT SCORES FALL AGAIN": "S.A.T scores fall again",
+    "SHE SAT BY THE TV": "she sat by the TV",
 }
 
 

@@ -32,8 +32,13 @@ _SLASHED = _FILE.words("slashed")
 _STATES = _FILE.words("states")
 _LONG_STATES = _FILE.words("long_states")
 _ONE_LETTER = {"I": 1, "V": 5, "X": 10}  # numerals that are read only after amend.
-_COURT = regex.compile(r"[0-9](?:st|nd|rd|th) \Z")  # the 9th Cir.
-_CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim))\. \Z")  # Pub. L. No. 5, Fed. R. Civ. P. 12
+_COURT = regex.compile(r"[0-9](?:st|nd|rd|th|d) \Z")  # the 9th Cir.
+# Pub. L. No. 5, Fed. R. Civ. P. 12, Fed. Reg. 9
+_CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim|App|Bankr)|Fed|Fed\. R)\. \Z")
+_NUMERAL = re.compile(r"[IVX]{2,}|[ivx]{2,}")
+_AFTER_NUMERAL = re.compile(r"\s*(?:[,;:.)§]|\Z|(?:of|courts?|judges?)\b)")
+_AT_RANK = re.compile(r"[CGA](?:ol|en|mdr|dm)(?![a-z])")
+_AFTER_DIGIT = re.compile(r"[0-9]\s?\Z")
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
@@ -72,10 +77,16 @@ def _street(match: Any, _dialect: Dialect) -> SpokenWords:
 def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
         return None
-    if (match["letter"] and match["word"] not in _LETTERED) or follows(match, _CITED):
+    if follows(match, _CITED) or (match["word"] == "s" and follows(match, _AFTER_DIGIT)):
         return None
-    if match["word"].lower() == "amend" and match["letter"] and (number := _ONE_LETTER.get(match["letter"].strip())):
-        return [("all", "amendment"), ("letter", cardinal(number, dialect))]
+    letter = (match["letter"] or "").strip()
+    ends = _AFTER_NUMERAL.match(match.string, match.end("letter")) if letter else None
+    if match["word"].lower() in ("amend", "art") and letter in _ONE_LETTER:
+        if match["word"].lower() == "art" and not ends:
+            return None
+        return [("all", _NUMBERED[match["word"]]), ("letter", cardinal(_ONE_LETTER[letter], dialect))]
+    if letter and match["word"] not in _LETTERED and not _NUMERAL.fullmatch(letter) and not (ends and letter in "ivx"):
+        return None
     if match["word"] in ("est", "Est") and _YEAR.match(match.string, match.end()):
         return [("all", "established")]
     return [("all", _NUMBERED[match["word"]])]
@@ -117,7 +128,7 @@ RULES = [
     rule(
         "title",
         rf"(?<![\p{{L}}\p{{N}}.])(?P<title>{any_of(_TITLES)})\.(?=\s(?:(?:{any_of(_TITLES)})\.\s|and "
-        rf"(?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?(?!I\s)\p{{Lu}}))",
+        rf"(?:{any_of(_TITLES)})\.|(?:[dvl][aeo]\p{{Ll}}* )?[\"“‘']?(?!I\s|Nos?\.)\p{{Lu}}))",
         _title,
         ".",
     ),
@@ -129,12 +140,16 @@ RULES = [
     ),
     rule("title", rf"(?<![\p{{L}}\p{{N}}.&])(?P<title>Mr|Mrs|Ms|Dr)(?:\.(?!\s(?:{_PRONOUNS})\s)|(?=\.))", _title, "."),
     rule(
-        "title", rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _title, "."
+        "title",
+        rf"(?<=\b(?:Lt|Maj|Brig|Col)\. )(?P<title>Col|Gen|Cmdr|Adm)(?![\p{{L}}\p{{N}}]){OWN_DOT}?",
+        _title,
+        ".",
+        at=_AT_RANK,
     ),
     rule(
         "abbreviation",
         rf"(?<![\p{{L}}\p{{N}}.'’&])(?P<all>(?P<word>{one_of_many(_NUMBERED)})\.)(?=\s?[(~$£€]?[0-9]|\s?\#|\s[A-Z]{{1,3}}-?[0-9]|"
-        rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b))",
+        rf"(?<=\bpp?\.)\s[ivxl]{{1,6}}\b|(?P<letter>\s?(?:[IVXLC]+|[A-Z])\b|\s[ivx]{{1,6}}\b))",
         _before_number,
         ".",
         at=AT_DOTTED,

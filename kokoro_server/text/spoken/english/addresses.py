@@ -8,7 +8,7 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import number_rule
+from kokoro_server.text.spoken.english.patterns import AnyWord, number_rule
 from kokoro_server.text.spoken.english.words import digits, in_pairs, letters, word_or_letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DIGITS, INNER_DOT, any_of, follows
@@ -26,7 +26,7 @@ _HOST_LABEL = r"[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,62}[\p{L}\p{N}])?"
 _TAIL = r"(?:[/?#][^\s<>\"“”`|。，、！？]*[^\s<>\"“”`|。，、！？.,;:!?'’)\]}*_])?/?"
 _SCHEME = re.compile(r"://|www\.", re.IGNORECASE)
 _HOST_LIKE = re.compile(r"\.[^\W_]|localhost[:/]")
-_HASH_LIKE = re.compile(r"[0-9a-fA-F]{7}|[0-9a-fA-F]{2}[:-][0-9a-fA-F]{2}[:-]")
+_HASH_LIKE = re.compile(r"[0-9a-fA-F]{2}(?:[0-9a-fA-F]{5}|[:-][0-9a-fA-F]{2}[:-])")
 _INITIALS = regex.compile(r"(?:\p{L}\.)+\p{L}{1,2}|[0-9.]+\p{L}*")  # U.S, 2.5m
 _IP = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
 _COMPASS = _FILE.words("directions")
@@ -34,6 +34,8 @@ _STREETS = {street.lower(): words for street, words in _FILE.words("streets").it
 _STREET_NAMES = frozenset(words.lower() for words in _STREETS.values())
 _WAY = any_of(_COMPASS)
 _CAPITAL_WAY = any_of(way for way in _COMPASS if way.isupper())
+_ANY_WAY = AnyWord(way for way in _COMPASS if way != "s")  # which is in it's, too
+_AT_WAY = re.compile(r"[NSEWnsew](?<![^\W_].)(?:\.?[EWew])?(?![^\W_])")
 _ORDINAL = r"[0-9]{1,3}(?i:st|nd|rd|th)"
 _NAME = rf"(?:\p{{L}}[\p{{L}}'’.-]{{1,20}}|{_ORDINAL})"
 _STREET = rf"(?i:{any_of({*_STREETS, *_STREET_NAMES})})(?![\p{{L}}\p{{N}}'’-])"
@@ -203,7 +205,7 @@ RULES = [
     ),
     rule(
         "path",
-        r"(?<![\p{L}\p{N}.:/])(?<![0-9] )(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}"
+        r"(?<![\p{L}\p{N}.:/])(?<![0-9] )(?!(?i:[adfnt]/[bk]/a)\b)(?:[\p{L}_][\p{L}\p{N}_.-]*/){2,}"
         r"[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}]+)*/?(?![\p{L}\p{N}/])",
         _spelled,
         "/",
@@ -276,14 +278,16 @@ RULES = [
         rf"(?<![\p{{L}}\p{{N}}.'’&-])(?P<all>(?P<way>{_WAY})\.?)(?=\s(?:\p{{Lu}}[\p{{L}}'’-]+\s|{_ORDINAL}\s){{1,2}}"
         rf"{_STREET})",
         _way,
-        "NSEW",
+        _ANY_WAY,
+        at=_AT_WAY,
     ),
     rule(
         "compass",
-        rf"(?<=(?:\p{{Lu}}\p{{L}}+|{_ORDINAL})\s{_STREET}\.?,?\s)(?P<way>{_CAPITAL_WAY})"
+        rf"(?<=(?:\p{{Lu}}\p{{L}}+|{_ORDINAL})\s{_STREET}\.?,?\s)(?P<way>{_CAPITAL_WAY})(?!(?<=\.\s[NSEW])\.\s\p{{Lu}})"
         rf"(?![\p{{L}}\p{{N}}'’-])(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?",
         lambda match, _dialect: _COMPASS[match["way"]],
-        "NSEW",
+        _ANY_WAY,
+        at=_AT_WAY,
     ),
     # US-101 N, I-95 S, Hwy 1 S.
     rule(

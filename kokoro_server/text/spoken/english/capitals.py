@@ -39,7 +39,7 @@ _ABBREVIATIONS = frozenset(
     key for section in ("titles", "streets", "before_numbers", "abbreviations") for key in _FILE.sections[section]
 )
 _TITLED = _FILE.words("titles")
-_COUNTED = [word for word in _GRAMMAR.sections["patterns"]["counted"] if word.isalpha()]
+_COUNTED = [word for word in _GRAMMAR.sections["patterns"]["counted"] if word.isalpha() and not word.isupper()]
 # Words with a capital even where all that misaki gets is in small letters.
 _DATES = frozenset([*MONTH_NAMES, *_WEEKDAYS.values()]) - {"May", "March"}
 # Months and weekdays that are also words: what is beside them decides.
@@ -209,12 +209,16 @@ def _is_country(before: str, after: str) -> bool:
 
 
 _AFTER_US, _BEFORE_US = frozenset(_LISTS.list("after_us")), frozenset(_LISTS.list("before_us"))
+_AFTER_LED, _AFTER_SAT = frozenset(_LISTS.list("after_led")), frozenset(_LISTS.list("after_sat"))
 _AFTER_WHO, _AFTER_IT = frozenset(_LISTS.list("after_who")), frozenset(_LISTS.list("after_it"))
 # Words that are acronyms only among certain words.
 _CONTEXT: dict[str, Callable[[str, str], bool]] = {
     "US": _is_country,
     "WHO": lambda before, after: before == "the" or after in _AFTER_WHO,
     "IT": lambda _before, after: after in _AFTER_IT,
+    "LED": lambda before, after: after in _AFTER_LED or (before in ("an", "of") and after not in _SMALL_WORDS),
+    "SAT": lambda _before, after: after in _AFTER_SAT,
+    "ACT": lambda _before, after: after in _AFTER_SAT,
 }
 
 
@@ -312,7 +316,7 @@ RULES = [
         "acronym",
         rf"(?<![\p{{L}}\p{{N}}])(?:{any_of(_SAID)})(?![\p{{L}}\p{{N}}])",
         lambda match, _dialect: _SAID[match[0]],
-        re.compile("|".join(_SAID)),
+        AnyWord(_SAID),
         as_written=True,
     ),
     rule("capitals", _RUN, _run, _SHOUTED, as_written=True),

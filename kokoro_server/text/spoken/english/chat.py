@@ -15,7 +15,7 @@ _FILE = vocabulary.load("english_chat")
 _SAID = _FILE.words("chat")
 _AMONG = frozenset(_FILE.having("chat", "among"))
 _LETTERS = frozenset(word for word in _AMONG if len(word) == 1) - {"u", "r"}
-_DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec"}  # a dot makes them something else
+_DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec", "Secs"}  # a dot makes them something else
 _CAPS = frozenset(_FILE.having("chat", "caps"))
 _FORMS = _SAID | {key.capitalize(): words for key, words in _SAID.items() if key not in _AMONG or len(key) > 2}
 _FORMS |= {key.upper(): _SAID[key] for key in _CAPS}
@@ -30,11 +30,12 @@ _SIGNS = (
     frozenset(_SAID) - _AMONG - frozenset("hrs mins secs wk wks yr yrs thru luv nite asap fyi rsvp eta faq".split())
 )
 _SIGNS |= frozenset(
-    "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno whats hows wheres "
+    "lol lmao haha hahaha omg yeah yep yup nah nope hey hi wanna gonna gotta kinda lemme gimme dunno "
+    "ok yo yea ye ya whats hows wheres "
     "i".split()
 )
 # Words that are chat in a line without any capital, even if there is no other.
-_ALONE = frozenset("abt b bc c cant hr im ive no1 prob probs r rn tho ty u ur urs w wont y".split())
+_ALONE = frozenset("abt b bc c cant cu gm gn hr im ive no1 prob probs r rn tho ty u ur urs w wont y".split())
 # The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
@@ -47,6 +48,8 @@ _BESIDE = {
         "min": r"\b(?:an?|per|one|this|last|every|sec or) \0",
         "sec": r"\b(?:an?|per|one|this|last|every) \0",
         "rn": r"(?<!\ban )(?<!\bthe )(?<!\bas )\0",
+        "cu": r"\0 (?:l8r|later|soon|there|then|tmrw|tomorrow|tonight|around|at|in|on)\b|\0[!.]*\s*\Z",
+        "u": r"(?<!letter )(?<!vowel )(?<!sound )(?<!\ba )(?<!\bthe )\0",
         "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never) \0|\0 (?:u|ya|you|what|if|how)\b",
         "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
         "n": r"[a-z] \0 [a-z]",
@@ -60,7 +63,8 @@ _BESIDE = {
 # Where a letter stands for a word even if nothing else shows that it is chat.
 _PAIRS = (
     r"(?:r|R) u(?= )|u r(?= )|(?:c|C) (?:u|ya)(?! ?[a-z]\b)|(?:(?<=\b(?:[Ss]ee|[Ll]ove|[Mm]iss|[Tt]hank|[Cc]all|"
-    r"[Tt]ext|[Tt]ell|[Aa]re|[Dd]id|[Dd]o|[Hh]ow r|[Ww]ill|[Cc]an|[Ii]f|[Hh]ope|[Ww]ith|[Ff]or|[Gg]ive|[Aa]sk) )u)"
+    r"[Tt]ext|[Tt]ell|[Aa]re|[Dd]id|[Dd]o|[Hh]ow r|[Ww]ill|[Cc]an|[Ii]f|[Hh]ope|[Ww]ith|[Ff]or|[Gg]ive|[Aa]sk) )u)|"
+    r"(?:(?<=[.!?] )|(?<=\A))U(?= (?:ok|okay|there|up|busy|free|home|coming|going|know|want|need|wanna|gonna|r|guys)\b)"
 )
 # 2 and 4 for to and for, among chat.
 _TO = any_of(
@@ -114,7 +118,7 @@ RULES = [
         "chat",
         rf"(?<![\p{{L}}\p{{N}}.'’@#/_-])(?:{_PAIRS})(?![\p{{L}}\p{{N}}'’@/_-]|\.\p{{L}})",
         _pair,
-        AnyWord(["u", "c"]),
+        AnyWord(["u", "c", "U"]),
     ),
     rule(
         "chat",

@@ -97,6 +97,11 @@ def _public_law(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{in_pairs(match['congress'], dialect)} dash {in_pairs(match['law'], dialect)}"
 
 
+def _section(match: Any, dialect: Dialect) -> SpokenWords:
+    """§ 2-207: the number of one section, not a range of them."""
+    return f"{in_pairs(match['title'], dialect)} dash {in_pairs(match['section'], dialect)}"
+
+
 def _index(_match: Any, _dialect: Dialect) -> SpokenWords:
     """items[0]: the brackets keep the two apart."""
     return [("open", " "), ("close", " ")]
@@ -188,6 +193,13 @@ RULES = [
         r"(?<=\bPub\. ?L\. (?:Nos?\. )?)(?P<congress>[0-9]{2,3})[-–](?P<law>[0-9]{1,3})(?![\p{L}\p{N}])",
         _public_law,
         "L",
+    ),
+    # No. 19-1392, § 2-207; but Nos. 4-6.
+    number_rule(
+        "law",
+        r"(?<=(?:\b[Nn]o\.|(?<!§)§)\s?|\b[Ss]ection\s)(?P<title>[0-9]{1,3})[-–](?P<section>[0-9]{3,5})(?![\p{L}\p{N}-])",
+        _section,
+        "-–",
     ),
     rule("number", r"(?<![\p{L}\p{N}])0(?P<x>[xX])(?P<hex>[0-9A-Fa-f]+)(?![\p{L}\p{N}])", _hex, "xX"),
     rule(

@@ -33,6 +33,12 @@ GREEK = {
     letter: unicodedata.name(letter).rsplit(" ", 1)[-1].lower().replace("lamda", "lambda")
     for letter in "αβγδεζηθικλμνξοπρστυφχψωΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ"
 } | {"µ": "micro", "ϕ": "phi", "ϵ": "epsilon", "ς": "sigma"}
+_AT_FUNCTION = re.compile(r"[sct](?:in|os|an)(?![a-wyz])")
+_HALF_OF = re.compile(
+    r"\s(?P<article>(?:an?|the|my|his|her|our|your|their)\b)|\s?(?P<noun>[Tt]b(?:sp|s)s?|TBSP|tablespoon|mile|hour|dozen|"
+    r"million|pound|pint|day|year|century)\b(?![ -](?:old|long|run|walk|drive|ride|race|price|mark)\b)"
+)
+_DETERMINER = re.compile(r"(?i)\b(?:an?|another|the|this|that|each|every|one|his|her|its|our|my|your|their|per)\s\Z")
 _OPERATORS = vocabulary.load("english_signs").words("operators")
 
 
@@ -80,6 +86,14 @@ def _day_and_month(first: int, second: int, dialect: Dialect) -> str:
     return f"the {number} of {name}" if dialect.british else f"{name} {number}"
 
 
+def _half(match: Any) -> str:
+    """½ before some nouns: half a tablespoon, half an hour, half the price."""
+    noun = _HALF_OF.match(match.string, match.end())
+    if noun is None or follows(match, _DETERMINER):
+        return ""
+    return "half" if noun["article"] else "half an" if noun["noun"] == "hour" else "half a"
+
+
 def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
     if match["th"] and not match["whole"]:
@@ -98,6 +112,8 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
         (7, 7),
     ):
         return f"{cardinal(top, dialect)} {cardinal(bottom, dialect)}"
+    if (top, bottom, match["whole"]) == (1, 2, None) and (half := _half(match)):
+        return half
     if match["whole"] is None and match["of"] is None and (words := _day_and_month(top, bottom, dialect)):
         return words
     proper = 0 < top < bottom and (bottom <= 20 or bottom in (25, 30, 32, 40, 50, 60, 64, 100, 128, 365, 1000))
@@ -123,10 +139,19 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{cardinal(top, dialect)} over {cardinal(bottom, dialect)}"
 
 
+def _directive(match: Any, dialect: Dialect) -> SpokenWords:
+    """Directive 95/46/EC, Regulation (EU) 2016/679."""
+    parts = [in_pairs(match["first"], dialect), in_pairs(match["second"], dialect)]
+    if match["body"]:
+        parts.append(letters(match["body"], dialect))
+    return " slash ".join(parts)
+
+
 def _vulgar(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = unicodedata.normalize("NFKC", match["vulgar"]).split("⁄")
     if not match["whole"]:
-        return fraction(int(top), int(bottom), dialect)
+        half = _half(match) if (top, bottom) == ("1", "2") else ""
+        return half or fraction(int(top), int(bottom), dialect)
     said = (
         "a half"
         if (top, bottom) == ("1", "2")
@@ -218,6 +243,13 @@ RULES = [
         _scientific,
         "eE",
     ),
+    number_rule(
+        "law",
+        r"(?<=\b(?:Regulations?|Directives?|Decisions?|Reg\.|Dir\.)\s(?:\(\p{Lu}{2,7}\)\s)?(?:No\.?\s)?)(?P<first>[0-9]{2,4})"
+        r"/(?P<second>[0-9]{1,4})(?:/(?P<body>EU|EC|EEC|JHA))?(?![\p{L}\p{N}/])",
+        _directive,
+        "/",
+    ),
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     number_rule(
         "fraction",
@@ -287,6 +319,7 @@ RULES = [
         r"(?<!\p{L})(?P<name>sin|cos|tan)(?=[²³]|\((?!s\))| ?(?:[θφαβωπ]|x(?!\p{L}))| y(?!\p{L})|[0-9])",
         lambda match, _dialect: {"sin": "sine", "cos": "cosine", "tan": "tangent"}[match["name"]],
         "(²³θφαβωπxy0123456789",
+        at=_AT_FUNCTION,
     ),
     rule("differential", r"(?<=[\p{L}\p{N})²³] )d[xyztrθ](?![\p{L}\p{N}])", lambda m, d: letters(m[0], d), "∫"),
     # Not between spaces and numbers: there it parts what a page lists, `Nov 5 · 12 replies`.

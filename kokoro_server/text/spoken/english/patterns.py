@@ -6,6 +6,7 @@ import re
 import string
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import rules_at
@@ -48,12 +49,21 @@ class AnyWord:
 
     def __init__(self, words: Iterable[str], *, digits: bool = False) -> None:
         """`digits`: a digit is part of a word, as in b4. Of a word with other signs, any part is enough."""
-        letters = {ord(each) for each in string.ascii_letters + (string.digits if digits else "")}
-        self._table = bytes(each if each in letters or each > 127 else ord(" ") for each in range(256))
-        self._words = frozenset(part for word in words for part in self._parts(word))
+        self._table = _WITH_DIGITS if digits else _LETTERS_ALONE
+        self._words = frozenset(part for word in words for part in _parts(word, self._table))
 
     def search(self, text: str) -> bool:
-        return not self._words.isdisjoint(self._parts(text))
+        return not self._words.isdisjoint(_parts(text, self._table))
 
-    def _parts(self, text: str) -> list[bytes]:
-        return text.encode("utf-8", "surrogatepass").translate(self._table).split()
+
+def _part_table(kept: str) -> bytes:
+    """Makes spaces of all ASCII characters that are not `kept`."""
+    return bytes(each if chr(each) in kept or each > 127 else ord(" ") for each in range(256))
+
+
+_LETTERS_ALONE, _WITH_DIGITS = _part_table(string.ascii_letters), _part_table(string.ascii_letters + string.digits)
+
+
+@lru_cache(4)  # the needs of all rules ask for the parts of one text
+def _parts(text: str, table: bytes) -> frozenset[bytes]:
+    return frozenset(text.encode("utf-8", "surrogatepass").translate(table).split())

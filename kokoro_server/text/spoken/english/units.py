@@ -55,6 +55,20 @@ _COMPASS = _FILE.words("compass")
 
 _OPEN_QUOTE = regex.compile(r"(?<![0-9])[\"“](?:[^\"\n]|(?<=[0-9])\")*\Z")
 _OPEN_SINGLE_QUOTE = regex.compile(r"(?<![\p{L}\p{N}])['‘][^'’\n]*\Z")
+# What stands after the number of a carbon atom, and words of such texts.
+_STRAND_PARTS = (
+    r"(?:UTRs?|untranslated|splice|termin(?:us|i|al)|\p{Ll}*phosphates?|hydroxyl|OH|exonucleases?|poly\(|LTRs?|"
+    r"flanking|deoxy\p{Ll}*|ends?\b(?!\s(?:tables?|caps?|zones?|mills?|panels?|posts?|walls?|pieces?|units?)\b))"
+)
+_STRAND = (
+    rf"(?=[-–\s]{_STRAND_PARTS}|\s?(?:→|->)\s?[1-5]['’′]|[-–][ACGTUN]{{3,}}\b|"
+    rf"[-–\s](?:and|or|to)[-–\s][1-5]['’′][-–\s](?:{_STRAND_PARTS}|direction|orientation|strand))"
+    rf"|(?<=(?:→|->)\s?[1-5]['’′])|(?<=[1-5]['’′][-–\s](?:and|or|to)[-–\s][1-5]['’′])(?=\s(?:direction|orientation|strand))"
+)
+_STRANDS = re.compile(
+    r"[DR]NA\b|poly\(A|\b(?:nucleotides?|nucleases?|polymerases?|primers?|exons?|introns?|genes?|genomic|transcripts?|codons?|"
+    r"ribose|oligos?|plasmids?|ligases?|helicases?|exonucleases?|UTRs?|RACE)\b"
+)
 _MILLIONS = r"(?:hundred|thousand|million|billion|trillion)"
 _NOT_MILLIONS = ("in", "c", "bar", "min")
 _NUMBER_WORDS = "|".join((*ONES[1:], *TENS[2:], "hundred", "few", "several"))
@@ -180,6 +194,14 @@ def _feet(match: Any, dialect: Dialect) -> SpokenWords:
     return first if not inches else f"{first} {decimal(inches, dialect)} {'inch' if inches == '1' else 'inches'}"
 
 
+def _prime(match: Any, dialect: Dialect) -> SpokenWords:
+    """The 5' end of a strand, 5'→3'."""
+    start, end = match.span()
+    if match["sure"] is None and not _STRANDS.search(match.string, max(0, start - 200), end + 200):
+        return None
+    return [((start, match.end("number") + 1), f"{cardinal(int(match['number']), dialect)} prime")]
+
+
 def _only_feet(match: Any, dialect: Dialect) -> SpokenWords:
     """A 3' pole, 6' tall; not the end of a quotation."""
     if follows(match, _OPEN_SINGLE_QUOTE, 80):
@@ -249,6 +271,13 @@ RULES = [
             f"{decimal(match['amount'], dialect)} degrees {'Celsius' if match['degree'] == '℃' else 'Fahrenheit'}"
         ),
         "℃℉",
+    ),
+    number_rule(
+        "prime",
+        rf"(?<![\p{{L}}\p{{N}}'\"“‘.])(?P<number>[1-5])['’′](?![0-9'’′])(?:(?P<sure>(?<=\b[ACGTUN]{{3,}}[-–].['’′])|{_STRAND})|"
+        rf"(?=[-–\s]\p{{L}}|[.,;)]|\s*\Z)(?!\s(?:x|by|from|off|{VERBS}|tall|wide)\b))",
+        _prime,
+        "'’′",
     ),
     number_rule(
         "feet and inches",
