@@ -206,7 +206,9 @@ def test_a_stream_sounds_the_same_from_the_next_engine_process_however_busy_that
         body = {"text": text, "seed": 7, "format": "pcm"}
         return httpx.post(f"{server.url}/tts/stream", json=body, timeout=300).content
 
-    environ = {"SLOW_FACTOR": str(measured), "G2P_SERVICE_URL": shared_g2p, "QUEUE_TIMEOUT": "600", **FORM}
+    # Rows that share a pass may differ in the last bit from those that do not, and which do hangs on the moment.
+    environ = {"MAX_ROWS_PER_PASS": "1", "QUEUE_TIMEOUT": "600", "G2P_SERVICE_URL": shared_g2p, **FORM}
+    environ["SLOW_FACTOR"] = str(measured)
     with running(("-m", "tests.services.slow"), tmp_path / "log", **environ) as server:
         before = stream(server)
         for factor in ("0.45", "0.01"):
