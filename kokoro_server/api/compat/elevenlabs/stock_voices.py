@@ -10,7 +10,8 @@ _IDS = {
     "af_bella": "9BWtsMINqrJLrRacOk9x AZnzlk1XvdvUeBnXmlld MF3mGyEYCl7XYWbV9V6O cgSgspJ2msm6clMCkdW9",
     "af_sarah": "FGY2WhTYpPnrIDTdsKH5 oWAxZDx7w5VEj9dCyTzz pMsXgVXv3BLzUgSXRplE",
     "af_nicole": "piTKgcLEGmPE4e6mEKli",
-    "af_kore": "SAz9YHcvj6GT2YYXdXww jBpfuIE2acCO8z3wKNLl jsCqWAovK2LkecY7zXl4 z9fAnlkpzviPz146aGWa",
+    "af_kore": "SAz9YHcvj6GT2YYXdXww jBpfuIE2acCO8z3wKNLl jsCqWAovK2LkecY7zXl4 z9fAnlkpzviPz146aGWa "
+    "zrHiDhphv9ZnVXBqCLjz",
     "bf_emma": "Xb7hH8MSUJpSbSDYk0k2 XB0fDUnXU5powFXDhCwa",
     "bf_isabella": "pFZP5JQG7iQjIQuC4Bku ThT5KcBeYPX3keUQqHPh",
     "am_michael": "flq6f7yk4E4fJM5XTYuZ nPczCjzI2devNBz1zQrb pNInz6obpgDQGcFmaJgB pqHfZKP75CvOlQylNhV4 "
@@ -19,7 +20,7 @@ _IDS = {
     "ODq5zmih8GrVes37Dizd cjVigY5qzO86Huf0OWal",
     "am_puck": "ErXwobaYiN019PkySvjV SOYHLrjzK2X1ezoPC6cr TX3LPaxmHKxFdv7VOQHJ TxGEqnHWrfWFTfGW9XjX "
     "bIHbv24MWmeRgasZH58o bVMeCyTHy58xNoL34h3p g5CIjZEefAph4nQFvHAz iP95p4xoKVk53GoZ742B t0jbNlBVZ17f02VDIeMI "
-    "yoZ06aMxZJJ28mfd3POQ",
+    "yoZ06aMxZJJ28mfd3POQ zcAOhNBS3c14rBihAFp1",
     "bm_george": "JBFqnCBsd6RMkjVDRZzb onwK4e9ZLuTAKqWW03F9 Zlb1dXrM653N07WRdFW3",
     "bm_fable": "CYw3kZ02Hs0563khs1Fj D38z5RcWu1voky8WS1ja IKne3meq5aSn9XLyUdCD ZQe5CZNOzWyzPSCn5a3c",
 }

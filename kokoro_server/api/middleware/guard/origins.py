@@ -33,8 +33,6 @@ OTHER_SITES = (b"cross-site", b"same-site")  # of Sec-Fetch-Site
 FORM = b"multipart/form-data"
 SPOKEN_TYPES = (b"text/plain", b"application/x-www-form-urlencoded")
 SIMPLE_TYPES = (b"", *SPOKEN_TYPES, FORM)  # sent without a preflight
-
-
 SIMPLE_PATHS = ("/tts", "/tts/stream")  # speak by GET too, and take plain text and forms
 BROWSERS = (b"mozilla/", b"applecoremedia/")  # begin the User-Agent of browsers, and of Safari's player
 
