@@ -82,7 +82,11 @@ async def test_they_are_listed_everywhere_and_speak_everywhere(built_in: Path, f
         assert len(set(names)) == len(names)
         by_id = {each["id"]: each for each in objects}
         assert by_id["coral"]["voice"] == "coral"
-        assert (by_id["marin"]["name"], by_id["marin"]["voice"]) == ("Marin", "af_heart")
+        assert (by_id["marin"]["name"], by_id["marin"]["title"], by_id["marin"]["voice"]) == (
+            "marin",
+            "Marin",
+            "af_heart",
+        )
         assert (await server.get("/health")).json()["voices"] == len(listed)
 
         plain = (await say(server, "bf_emma(2)+af_sky(1)")).content
