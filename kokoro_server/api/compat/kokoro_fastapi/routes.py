@@ -64,7 +64,7 @@ async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeo
     """
     request.scope["model"] = body.model
     with _their_field_names():
-        asked = body.to_captioned_request()
+        asked = body.with_their_voices(_own_voices(request)).to_captioned_request()
         timed = body.return_timestamps
         if body.stream:
             events = partial(_objects, media_type=ENCODINGS[body.response_format].media_type, timed=timed)
@@ -78,7 +78,7 @@ async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTime
     request.scope["model"] = body.model
     answer = stream_response if body.stream else clip_response
     with _their_field_names():
-        return await answer(body.to_tts_request(), request, timeout)
+        return await answer(body.with_their_voices(_own_voices(request)).to_tts_request(), request, timeout)
 
 
 @router.post("/dev/phonemize", responses=ERRORS)
@@ -92,9 +92,8 @@ async def phonemize(body: PhonemizeRequest, request: Request) -> Phonemized:
 @router.post("/dev/generate_from_phonemes", response_class=Response, responses=ERRORS | WAV)
 async def generate_from_phonemes(body: PhonemesRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak Kokoro's phonemes, as a WAV file."""
-    return await clip_response(
-        LenientRequest(phonemes=body.phonemes, voice=their_voice(body.voice), format="wav"), request, timeout
-    )
+    voice = their_voice(body.voice, _own_voices(request))
+    return await clip_response(LenientRequest(phonemes=body.phonemes, voice=voice, format="wav"), request, timeout)
 
 
 @router.post("/v1/audio/voices/combine", response_class=Response, responses=PACK)
@@ -123,7 +122,7 @@ async def translate_ssml(body: SsmlRequest, request: Request) -> SsmlText:
     """SSML as text with the tags `[pause:…]`, `[voice:…]` and `[rate:…]`. `ssml` of a request for speech keeps more."""
     if "<speak" not in body.text:
         return SsmlText(text=body.text)
-    voice = their_voice(body.voice) or default_voice()
+    voice = their_voice(body.voice, _own_voices(request)) or default_voice()
     parts = await get_services(request).synthesizer.script(Speech(voice, body.text, ssml=True))
     return SsmlText(text=await asyncio.to_thread(ssml_text.tagged, parts, tags=bool(body.voice)))
 
@@ -133,6 +132,10 @@ async def translate_ssml(body: SsmlRequest, request: Request) -> SsmlText:
 async def disabled(request: Request) -> Response:
     """Kokoro-FastAPI answers so, too, unless its settings say otherwise."""
     raise Forbidden(f"{request.url.path} is disabled; see KOKORO_IDLE_UNLOAD_S, /health and /metrics")
+
+
+def _own_voices(request: Request) -> list[str]:
+    return get_services(request).voices.names()
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Annotated, Any, Literal
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -29,14 +29,14 @@ THEIR_VOICES = {
 }
 
 
+def their_voice(name: str, own: Collection[str]) -> str:
+    """Their voice for one of OpenAI's names, unless it is among the names of this server's `own` voices."""
+    return name if name in own else THEIR_VOICES.get(name, name)
+
+
 class _TheirNames(OpenAISpeechRequest):
-    def _fields(self) -> JsonObject:
-        fields = super()._fields()
-        return fields | {"voice": their_voice(fields["voice"], self.voice_aliases or {})}
-
-
-def their_voice(name: str, aliases: Container[str] = ()) -> str:
-    return name if name in aliases else THEIR_VOICES.get(name, name)
+    def with_their_voices(self, own: Collection[str]) -> Self:
+        return self.model_copy(update={"voice": their_voice(self.voice, {*own, *(self.voice_aliases or {})})})
 
 
 class CaptionedSpeechRequest(_TheirNames):
@@ -58,9 +58,15 @@ class DialogueRequest(_TheirNames):
     turns: Annotated[list[DialogueTurnRequest], Field(min_length=1), BeforeValidator(few_turns)]
     pause_between_turns: Annotated[float, TURN_PAUSE_FIELD] = TURN_PAUSE
 
+    def with_their_voices(self, own: Collection[str]) -> Self:
+        known = {*own, *(self.voice_aliases or {})}
+        turns = [
+            turn.model_copy(update={"voice": turn.voice and their_voice(turn.voice, known)}) for turn in self.turns
+        ]
+        return super().with_their_voices(own).model_copy(update={"turns": turns})
+
     def _fields(self) -> JsonObject:
-        aliases = self.voice_aliases or {}
-        turns = [{"text": turn.text, "voice": turn.voice and their_voice(turn.voice, aliases)} for turn in self.turns]
+        turns = [turn.model_dump() for turn in self.turns]
         return super()._fields() | {"text": None, "turns": turns, "turn_pause": self.pause_between_turns}
 
 
