@@ -107,7 +107,7 @@ def test_no_foreign_page_opens_a_websocket(server: Server, path: str) -> None:
 def test_what_a_page_sends_without_a_preflight_is_no_json(server: Server, type: str | None) -> None:
     """Not even of a page that may use the server: the type is a second fence."""
     headers = {"Origin": "http://localhost:3000"} | ({"Content-Type": type} if type else {})
-    answer = ask(server, "POST", "/tts", headers, body=b'{"phonemes": "w\xcb\x88\xca\x8cn."}')
+    answer = ask(server, "POST", "/tts/captioned", headers, body=b'{"phonemes": "w\xcb\x88\xca\x8cn."}')
     assert (answer.status_code, answer.json()["error"]["code"]) == (415, "not_json")
     assert "application/json" in answer.json()["error"]["message"]
 

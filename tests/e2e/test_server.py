@@ -136,7 +136,7 @@ def test_nan_speed_is_refused(tiny_server: Server) -> None:
 
 def test_unknown_path_and_method_answer_in_the_same_shape(tiny_server: Server) -> None:
     assert httpx.get(f"{tiny_server.url}/nowhere").json()["error"]["code"] == "not_found"
-    assert httpx.get(f"{tiny_server.url}/tts").status_code == 405
+    assert httpx.get(f"{tiny_server.url}/tts/batch").status_code == 405
 
 
 def test_voices_config_and_health(tiny_server: Server) -> None:
