@@ -76,6 +76,8 @@ async def on_invalid(request: Request, error: Exception) -> JSONResponse:
 
 def validation_message(errors: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     """Returns pydantic's errors as one sentence that names each field, and the first of these fields."""
+    # A default that hangs on a field that is wrong is not the caller's fault.
+    errors = [item for item in errors if item["type"] != "default_factory_not_called"] or errors
     described = [_describe(item) for item in errors[:MAX_COMPLAINTS]]
     message = "; ".join(f"{field}: {text}" if field else text for field, text in described)
     if len(errors) > MAX_COMPLAINTS:

@@ -84,8 +84,9 @@ class VoiceSnapshot:
         return self.info(next(iter(mix.parse(spec, self._known)))).language
 
     def best(self, language: Language) -> str | None:
-        """The voice that DEFAULT_VOICE names for a language, else the one with the best grade, if any speaks it."""
-        if named := speech_defaults.get().voice_of(language):
+        """The voice of a language that DEFAULT_VOICE names, else the one with the best grade, if any speaks it."""
+        named = speech_defaults.get().voice_of(language)
+        if named and self.language(named) == language.letter:
             return named
         names = [name for name in self._known if self.info(name).language == language.letter]
         return next((name for name in (*GRADES, *names) if name in names), None)

@@ -14,6 +14,7 @@ TEXT = "Grüße, world & all. 1+1=2."
 FOREIGN = "https://evil.example"
 CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+PLAIN = {"Content-Type": "text/plain"}
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,15 @@ def test_same_audio_as_json(tiny_server: Server, expected: bytes, path: str, req
         assert answer.content == expected
 
 
-def test_curl_calls_json_a_form(tiny_server: Server) -> None:
-    answer = httpx.post(f"{tiny_server.url}/tts", content=b'{"text": "Hello."}', headers=FORM)
+@pytest.mark.parametrize("headers", [FORM, PLAIN], ids=["curl", "fetch"])
+def test_json_that_is_called_a_form_or_plain_text(tiny_server: Server, headers: dict[str, str]) -> None:
+    body = b'{"text": "Hello.", "voice": "am_adam"}'
+    answer = httpx.post(f"{tiny_server.url}/tts", content=body, headers=headers)
+    assert answer.headers["x-voice-used"] == "am_adam"
+
+
+def test_other_text_may_have_braces(tiny_server: Server) -> None:
+    answer = httpx.post(f"{tiny_server.url}/tts", content=b"{Hello.}", headers=PLAIN)
     assert answer.status_code == 200
 
 
@@ -79,6 +87,10 @@ def test_normalize_as_words(tiny_server: Server, value: str) -> None:
         (lambda url: httpx.get(url, params={"text": "Hi.", "format": "ogg"}), 422, "format", "'wav'"),
         (lambda url: httpx.get(url, params={"text": "Hi.", "normalize": "x"}), 422, "normalize", "list of kinds"),
         (lambda url: httpx.get(url, params={"text": "Hi.", "voice": "nobody"}), 400, "voice", "no voice"),
+        (lambda url: httpx.get(f"{url}?text=Tom & Jerry."), 422, " Jerry.", "not permitted"),
+        (lambda url: httpx.get(f"{url}?text=one&text=two"), 422, "text", "more than once"),
+        (lambda url: httpx.post(f"{url}?text=a", content=b"b", headers=PLAIN), 422, "text", "more than once"),
+        (lambda url: httpx.post(url, content=b"text=" + b"%41" * 400_000, headers=FORM), 413, None, "send JSON"),
         (lambda url: httpx.get(f"{url}?text=%ff%fe"), 400, None, "not UTF-8"),
         (lambda url: httpx.get(f"{url}?text=a" + "&a=b" * 200), 422, None, "too many fields"),
         (lambda url: httpx.post(url, content=b"\xff\xfe", headers={"Content-Type": "text/plain"}), 400, None, "UTF-8"),
@@ -125,6 +137,7 @@ def test_foreign_pages_make_no_speech(tiny_server: Server, headers: dict[str, st
         ({"User-Agent": CHROME}, 403),
         ({"User-Agent": CHROME, "Referer": f"{FOREIGN}/"}, 403),
         ({"User-Agent": CHROME, "Referer": "nonsense"}, 403),
+        ({"User-Agent": CHROME, "Referer": "http://["}, 403),
         ({"User-Agent": "AppleCoreMedia/1.0.0.21F90 (iPhone; U; CPU OS 17_5_1 like Mac OS X)"}, 403),
         ({"User-Agent": CHROME, "Referer": "{url}/"}, 200),
         ({"User-Agent": CHROME, "Referer": "http://localhost:3000/app"}, 200),
@@ -155,3 +168,13 @@ def test_pages_that_may_use_the_server_send_forms(tiny_server: Server) -> None:
 def test_other_urls_are_links_as_before(tiny_server: Server) -> None:
     headers = {"Sec-Fetch-Site": "cross-site", "User-Agent": CHROME}
     assert httpx.get(f"{tiny_server.url}/voices", headers=headers).status_code == 200
+
+
+def test_a_wrong_field_is_all_that_is_said(tiny_server: Server) -> None:
+    answer = httpx.get(f"{tiny_server.url}/tts", params={"text": "Hi.", "code_blocks": "x"})
+    assert answer.json()["error"]["field"] == "code_blocks"
+    assert "voice" not in answer.json()["error"]["message"]
+    aliases = {"x": {"voice": "am_adam", "rate": 50}}
+    body = {"input": "Hi.", "voice": "x", "voice_aliases": aliases}
+    answer = httpx.post(f"{tiny_server.url}/v1/audio/speech", json=body)
+    assert answer.json()["error"]["param"] == "voice_aliases.x.rate"

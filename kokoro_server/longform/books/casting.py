@@ -89,7 +89,8 @@ class Casting:
             )
             return VoiceChoice(self._narrator)
         self.notes.append(f"{found} reads what is in {language.name}")
-        return VoiceChoice(found)
+        speaks_it = _primary(self._language_of(found)) == _primary(language)
+        return VoiceChoice(found) if speaks_it else VoiceChoice(found, language.code)
 
     def _best(self, language: Language) -> str | None:
         if named := speech_defaults.get().voice_of(language):
@@ -108,7 +109,7 @@ class Casting:
 
     def _language_of(self, spec: str) -> Language:
         """The language of a voice, or of the first voice in a mix."""
-        first = (re.match(r"\s*(\w+)", spec) or [spec, spec])[1]
+        first = (re.match(r"\s*([\w.-]+)", spec) or [spec, spec])[1]
         name = OPENAI_VOICES.get(first, first)
         known = next((languages.parse(voice.language) for voice in self._voices if voice.name == name), None)
         return known or languages.of_voice(name)

@@ -110,6 +110,14 @@ class VoiceAlias(BaseModel):
     rate: Annotated[float | None, SPEED] = None
 
 
+AnyAlias = Annotated[
+    VoiceAlias,
+    BeforeValidator(
+        lambda value: {"voice": value} if isinstance(value, str) else value, json_schema_input_type=str | VoiceAlias
+    ),
+]
+
+
 class KokoroFastAPIFields(BaseModel):
     """Kokoro-FastAPI's fields beyond OpenAI's."""
 
@@ -145,7 +153,7 @@ class KokoroFastAPIFields(BaseModel):
         description="`true`: `[voice:bm_george]` changes the voice, and `[rate:0.8]` the pace of the voice until the "
         "next such tag. `false`: both are read out. Absent: only `[voice:…]` is a tag.",
     )
-    voice_aliases: dict[Annotated[str, Field(max_length=100)], VoiceName | VoiceAlias] | None = Field(
+    voice_aliases: dict[Annotated[str, Field(max_length=100)], AnyAlias] | None = Field(
         default=None,
         description='Names of your own for voices and blends; `{"voice": "af_bella", "rate": 0.8}` speaks slower.',
         max_length=MAX_ALIASES,
@@ -227,13 +235,12 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
         ours = {name: getattr(self, name) for kind in (ReadingFields, SilenceFields) for name in kind.model_fields}
         options = self.normalization_options
         aliases = self.voice_aliases or {}
-        paced = [(name, target) for name, target in aliases.items() if isinstance(target, VoiceAlias)]
         return {
             **ours,
             "text": self.input,
             "ssml": self.ssml,
-            "voice_aliases": {name: getattr(target, "voice", target) for name, target in aliases.items()} or None,
-            "alias_rates": {name: target.rate for name, target in paced if target.rate is not None},
+            "voice_aliases": {name: alias.voice for name, alias in aliases.items()} or None,
+            "alias_rates": {name: alias.rate for name, alias in aliases.items() if alias.rate is not None},
             "voice_tags": self.allow_voice_tags is not False,
             "rate_tags": bool(self.allow_voice_tags),
             "voice": self.voice,

@@ -89,8 +89,7 @@ class OriginCheck:
             return False
         if site is None and not headers.get(b"user-agent", b"").lower().startswith(BROWSERS):
             return False
-        page = urlsplit(headers.get(b"referer", b"").decode("latin-1").lower())
-        return not self._allows(f"{page.scheme}://{page.netloc}" if page.netloc else "null", headers, host)
+        return not self._allows(_page_origin(headers.get(b"referer", b"")), headers, host)
 
     def _allows(self, origin: str, headers: RawHeaders, host: str) -> bool:
         if ANY in self._listed or origin in self._listed:
@@ -149,6 +148,14 @@ def _unknown_origin(origin: bytes | None) -> OriginNotAllowed:
         return OriginNotAllowed("pages of other origins may not use this server; CORS_ORIGINS lists those that may")
     shown = origin.decode("latin-1")[:SHOWN]
     return OriginNotAllowed(f"pages of {shown!r} may not use this server; if they may, set CORS_ORIGINS={shown}")
+
+
+def _page_origin(referer: bytes) -> str:
+    try:
+        page = urlsplit(referer.decode("latin-1").lower())
+    except ValueError:
+        return "null"
+    return f"{page.scheme}://{page.netloc}" if page.netloc else "null"
 
 
 def is_speaking_url(scope: Scope) -> bool:
