@@ -75,6 +75,15 @@ def test_auto_takes_no_voice_of_another_language(server: Server) -> None:
     assert say(server, french, language="auto").headers["x-voice-used"] != "af_bella"
 
 
+def test_the_default_is_not_removed(tmp_path: Path, shared_g2p: str) -> None:
+    (tmp_path / "voices.json").write_text('{"chat-noir": "af_bella(2)+am_adam"}')
+    settings = {"DEFAULT_VOICE": "fr=chat-noir+af_bella", "VOICES_PATH": str(tmp_path)}
+    with running(TINY, tmp_path / "log", G2P_SERVICE_URL=shared_g2p, **settings) as started:
+        answer = httpx.delete(f"{started.url}/voices/chat-noir", timeout=60)
+        assert answer.status_code == 409
+        assert "DEFAULT_VOICE" in answer.text
+
+
 def test_siblings(server: Server) -> None:
     captioned = httpx.post(f"{server.url}/tts/captioned", json={"text": TEXT}, timeout=300).json()
     assert (captioned["voice"], captioned["format"]) == ("am_adam", "flac")

@@ -12,8 +12,9 @@ from kokoro_server.api.state import get_services
 from kokoro_server.api.voice_lists import absent_languages, list_voices, voice_answer
 from kokoro_server.callers.current import caller
 from kokoro_server.config.settings import Settings
-from kokoro_server.errors import Forbidden
+from kokoro_server.errors import Conflict, Forbidden
 from kokoro_server.synthesis.services import Services
+from kokoro_server.voices import mix
 from kokoro_server.voices.custom import CustomVoices
 from kokoro_server.voices.custom.owners import VoiceEditor
 
@@ -24,7 +25,8 @@ ERRORS = error_responses(
         400: "The blend names an unknown voice or an unknown language",
         403: "The voice belongs to another key or to the server; or VOICES_PATH is not set or cannot be written",
         404: "No such voice to be removed",
-        409: "The caller has all the voices it may have; others are made of it; it is a pack; or the file is broken",
+        409: "The caller has all the voices it may have; others are made of it, or it is DEFAULT_VOICE; it is a pack; "
+        "or the file is broken",
         422: "A field is missing, unknown or wrong; or the voice is made of itself",
         429: "Too many requests change the voices at once",
         503: "The disk is full, or the file is being changed; Retry-After says when to come back",
@@ -55,6 +57,8 @@ async def define(body: VoiceDefinition, request: Request) -> VoiceAnswer:
 async def remove(name: Annotated[str, Path(description="Of a named blend.")], request: Request) -> Response:
     """Forget a named blend. Speech that has begun with it is finished."""
     services = get_services(request)
+    if any(name in mix.parse(spec, services.voices.names()) for _, spec in services.settings.default_voice):
+        raise Conflict(f"{name} is the server's DEFAULT_VOICE, or a part of it")
     await _custom_voices(services).remove(name, _editor(services.settings))
     return Response(status_code=204)
 
