@@ -27,7 +27,7 @@ VOICES_S = 60.0  # a list of voices is this long up to date
 MAX_EVENT = 8 << 20  # bytes of one line
 MAX_KEPT = 96_000  # bytes of a message, two seconds, that is kept for when it comes again
 KEPT = 24 << 20  # bytes of all of them
-NOTHING = ("nothing_to_say", "unspeakable_text", "empty_text")
+NOTHING = "nothing_to_say"
 
 
 class CannotSpeak(Exception):
@@ -227,7 +227,7 @@ class Server:
         try:
             error = json.loads(response.read())["error"]
             text = f"{response.status} {error['code']}: {error['message']}"
-            return NothingToSay(text) if error["code"] in NOTHING else CannotSpeak(text)
+            return NothingToSay(text) if error["code"] == NOTHING else CannotSpeak(text)
         except (OSError, HTTPException, ValueError, KeyError, TypeError):
             self.close()
             return CannotSpeak(f"status {response.status}; is it a Kokoro Server?")
