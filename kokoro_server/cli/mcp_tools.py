@@ -12,8 +12,8 @@ import httpx
 from pydantic import Field
 
 from kokoro_server.api.errors import validated
-from kokoro_server.api.mcp.arguments import MAX_BOOK, Audiobook, MakeAudiobook, Speak
-from kokoro_server.api.mcp.tools import Answer, SpeechTools, Tool, ToolFailed, check, tool, unreachable
+from kokoro_server.api.mcp.arguments import MAX_BOOK, AudiobookArguments, MakeAudiobookArguments, SpeakArguments
+from kokoro_server.api.mcp.tools import SpeechTools, Tool, ToolAnswer, ToolFailed, check, tool, unreachable
 from kokoro_server.audio.formats import SUFFIXES
 from kokoro_server.cli import sinks
 from kokoro_server.longform.books.documents import SUFFIXES as DOCUMENTS
@@ -26,7 +26,7 @@ STREAM_S = 300.0  # between two chunks
 BYTES_PER_SECOND = 48_000
 
 
-class LocalSpeak(Speak):
+class LocalSpeakArguments(SpeakArguments):
     text: str = Field(min_length=1, max_length=MAX_TEXT, description="What to say, as it is written in a text.")
     to: Literal["speakers", "file", "answer"] = Field(
         "speakers",
@@ -39,7 +39,7 @@ class LocalSpeak(Speak):
     )
 
 
-class LocalMakeAudiobook(MakeAudiobook):
+class LocalAudiobookArguments(MakeAudiobookArguments):
     title: str = Field("", max_length=200, description="Of the book. Absent: the name of the document.")
     text: str = Field(
         "",
@@ -63,24 +63,26 @@ class LocalTools(SpeechTools):
 
     def tools(self) -> list[Tool]:
         own = {
-            "speak": tool("speak", "Speak a text", LocalSpeak, self.speak_here, only_reads=False),
+            "speak": tool("speak", "Speak a text", LocalSpeakArguments, self.speak_here, only_reads=False),
             "make_audiobook": tool(
-                "make_audiobook", "Make an audiobook", LocalMakeAudiobook, self.make_book_here, only_reads=False
+                "make_audiobook", "Make an audiobook", LocalAudiobookArguments, self.make_book_here, only_reads=False
             ),
-            "audiobook": tool("audiobook", "Look at an audiobook", Audiobook, self.save_book, only_reads=False),
+            "audiobook": tool(
+                "audiobook", "Look at an audiobook", AudiobookArguments, self.save_book, only_reads=False
+            ),
         }
         return [own.get(each.name, each) for each in super().tools()]
 
-    async def speak_here(self, asked: LocalSpeak) -> Answer:
+    async def speak_here(self, asked: LocalSpeakArguments) -> ToolAnswer:
         """Speaks a text through the speakers of this machine, or into a file."""
         body = asked.model_dump(exclude_none=True, exclude={"to", "file", "format"})
         if asked.to == "speakers":
             return await self._play(body)
         if asked.to == "file":
             return await self._write(asked.file or f"speech.{asked.format}", body)
-        return await self.speak(validated(Speak.model_validate, {**body, "format": asked.format}))
+        return await self.speak(validated(SpeakArguments.model_validate, {**body, "format": asked.format}))
 
-    async def _play(self, body: dict[str, object]) -> Answer:
+    async def _play(self, body: dict[str, object]) -> ToolAnswer:
         player = sinks.find_player()
         chunks: queue.Queue[bytes | None] = queue.Queue(maxsize=64)
         done = asyncio.Event()
@@ -101,7 +103,7 @@ class LocalTools(SpeechTools):
             finally:
                 await _put(chunks, None, done)
             size = await playing
-        return Answer(f"spoken: {size / BYTES_PER_SECOND:.1f} seconds, through {player.name}")
+        return ToolAnswer(f"spoken: {size / BYTES_PER_SECOND:.1f} seconds, through {player.name}")
 
     async def _stream(self, body: dict[str, object], take: Callable[[bytes], object]) -> None:
         try:
@@ -114,16 +116,16 @@ class LocalTools(SpeechTools):
         except httpx.HTTPError as error:
             raise unreachable(self._client, error) from error
 
-    async def _write(self, name: str, body: dict[str, object]) -> Answer:
+    async def _write(self, name: str, body: dict[str, object]) -> ToolAnswer:
         path = self._new(name)
         suffix = path.suffix.lower()
         if suffix not in SUFFIXES:
             raise ToolFailed(f"file: {name!r} must end in one of {' '.join(SUFFIXES)}")
         response = await self._request("POST", "/tts", json={**body, "format": SUFFIXES[suffix]})
         await asyncio.to_thread(_save, path, response.content)
-        return Answer(f"wrote {path}", {"file": str(path), "seconds": response.headers.get("x-audio-duration")})
+        return ToolAnswer(f"wrote {path}", {"file": str(path), "seconds": response.headers.get("x-audio-duration")})
 
-    async def make_book_here(self, asked: LocalMakeAudiobook) -> Answer:
+    async def make_book_here(self, asked: LocalAudiobookArguments) -> ToolAnswer:
         """Begins an audiobook of a text or a document of this machine. Returns an id for the tool audiobook."""
         if bool(asked.text) == bool(asked.document):
             raise ToolFailed("give text, with a title, or document")
@@ -137,7 +139,7 @@ class LocalTools(SpeechTools):
         content = await asyncio.to_thread(_read, asked.document)
         return await self._begin_book(f"{asked.title or name.stem}{name.suffix}", content, asked)
 
-    async def save_book(self, asked: Audiobook) -> Answer:
+    async def save_book(self, asked: AudiobookArguments) -> ToolAnswer:
         """Shows how far an audiobook is. When it is done, its file is saved and its path returned."""
         answer = await self.audiobook(asked)
         if not answer.data or answer.data.get("state") != "done":
@@ -149,7 +151,7 @@ class LocalTools(SpeechTools):
             response = await self._request("GET", f"/jobs/{asked.id}/result")
             await asyncio.to_thread(_save, path, response.content)
         data = {name: value for name, value in answer.data.items() if name != "path"} | {"file": str(path)}
-        return Answer(f"done: {path}", data)
+        return ToolAnswer(f"done: {path}", data)
 
     def _new(self, name: str) -> Path:
         if PurePath(name).name != name or name.startswith("."):

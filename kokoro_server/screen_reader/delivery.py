@@ -11,11 +11,11 @@ SLOWEST = 0.5  # at rate -100
 SEMITONES = 6.0  # at pitch 100
 QUIETEST = -60.0  # dB
 
-Fields = dict[str, object]
+RequestFields = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class KnownVoice:
     name: str
     language: str
     gender: str
@@ -23,7 +23,7 @@ class Voice:
 
 
 @dataclass(slots=True)
-class Settings:
+class SpeechSettings:
     """The last value of each setting, as Speech Dispatcher sends them before each message."""
 
     values: dict[str, str] = field(default_factory=dict)
@@ -79,17 +79,17 @@ class Settings:
         share = (self._number("volume", 100) + 100) / 200
         return round(max(QUIETEST, 20 * math.log10(share)), 2) if share > 0 else QUIETEST
 
-    def fields(self, voices: Sequence[Voice], preferred: str) -> Fields:
+    def fields(self, voices: Sequence[KnownVoice], preferred: str) -> RequestFields:
         """The fields of a request. `preferred` is the voice of messages that do not ask for another."""
         chosen = self.voice(voices, preferred)
-        fields: Fields = {"speed": self.speed, "pitch": self.semitones, "volume": self.decibels}
+        fields: RequestFields = {"speed": self.speed, "pitch": self.semitones, "volume": self.decibels}
         if chosen:
             fields["voice"] = chosen.name
         elif preferred:
             fields["voice"] = preferred
         return fields
 
-    def voice(self, voices: Sequence[Voice], preferred: str) -> Voice | None:
+    def voice(self, voices: Sequence[KnownVoice], preferred: str) -> KnownVoice | None:
         """The voice by its name; else one of the language and of the kind that is asked for, the best first.
 
         `male1` is what every program asks for that does not choose: it stands for the preferred voice. A language that
@@ -117,19 +117,19 @@ class Settings:
         return of_kind[min(int(number or 1), len(of_kind)) - 1]
 
 
-def _rank(voice: Voice) -> tuple[str, int, str]:
+def _rank(voice: KnownVoice) -> tuple[str, int, str]:
     """By the grade: A is before A-, and a voice without one comes last."""
     grade = voice.grade or "Z"
     return grade[0], {"+": -1, "-": 1}.get(grade[1:], 0), voice.name
 
 
-def of_listing(listing: Mapping[str, object]) -> list[Voice]:
+def of_listing(listing: Mapping[str, object]) -> list[KnownVoice]:
     """The voices of `GET /voices` whose language the server can read. Raises ValueError for another answer."""
     try:
         voices = listing["voices"]
         assert isinstance(voices, list)
         return [
-            Voice(str(voice["name"]), str(voice["language"]), str(voice.get("gender", "")), voice.get("grade"))
+            KnownVoice(str(voice["name"]), str(voice["language"]), str(voice.get("gender", "")), voice.get("grade"))
             for voice in voices
             if voice.get("installed", True)
         ]

@@ -8,16 +8,16 @@ import subprocess
 import threading
 from collections.abc import Iterator
 
-from kokoro_server.screen_reader.delivery import Settings
-from kokoro_server.screen_reader.message import Message
-from kokoro_server.screen_reader.server import Cancelled, CannotSpeak, Sound
+from kokoro_server.screen_reader.delivery import SpeechSettings
+from kokoro_server.screen_reader.message import ReaderMessage
+from kokoro_server.screen_reader.server import AudioPart, Cancelled, CannotSpeak
 
 HEADER = 44  # bytes
 CHUNK = 8_192
 WORDS_A_MINUTE = 170  # at speed 1
 
 
-class Espeak:
+class EspeakProgram:
     def __init__(self, program: str) -> None:
         self._program = shutil.which(program) if program else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -38,7 +38,7 @@ class Espeak:
             if self._process:
                 self._process.kill()
 
-    def speak(self, message: Message, settings: Settings) -> Iterator[Sound]:
+    def speak(self, message: ReaderMessage, settings: SpeechSettings) -> Iterator[AudioPart]:
         """The sound as it is made. Raises CannotSpeak if the program is missing or fails, or Cancelled."""
         if not self._program:
             raise CannotSpeak("there is no espeak-ng either")
@@ -57,7 +57,7 @@ class Espeak:
             if len(header) == HEADER:
                 (rate,) = struct.unpack_from("<I", header, 24)
                 while samples := process.stdout.read(CHUNK):
-                    yield Sound(samples[: len(samples) & ~1], rate)
+                    yield AudioPart(samples[: len(samples) & ~1], rate)
         finally:
             with self._lock:
                 self._process = None
@@ -70,7 +70,7 @@ class Espeak:
             raise CannotSpeak(f"{self._program} ended with {failed}")
 
     @staticmethod
-    def _options(settings: Settings) -> list[str]:
+    def _options(settings: SpeechSettings) -> list[str]:
         pitch = round(50 + settings.semitones * 50 / 12)
         loud = round(100 * 10 ** (settings.decibels / 20))
         words = max(80, min(450, round(WORDS_A_MINUTE * settings.speed)))

@@ -23,7 +23,7 @@ NameOf = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ReaderMessage:
     """A text, or a document of SSML, and the places of its marks in it."""
 
     text: str
@@ -35,7 +35,7 @@ class Message:
         return not self.text.strip()
 
 
-def parse(document: str) -> Message:
+def parse(document: str) -> ReaderMessage:
     """The text of an SSML document, with its entities resolved. Tags that are not closed, or not SSML, are no error."""
     text: list[str] = []
     marks: list[tuple[int, str]] = []
@@ -57,20 +57,24 @@ def parse(document: str) -> Message:
             add(" ")
     add(document[position:])
     written = "".join(text)
-    return Message(written if len(written.strip()) == 1 else written.translate(_BRACKETS), tuple(marks))
+    return ReaderMessage(written if len(written.strip()) == 1 else written.translate(_BRACKETS), tuple(marks))
 
 
-def character(text: str, name_of: NameOf, *, capital: str = "") -> Message:
+def character(text: str, name_of: NameOf, *, capital: str = "") -> ReaderMessage:
     """A single character by its name. `capital` is the word before a capital letter; empty: none."""
     each = text.strip() or " "
     if len(each) == 1 and each.isalpha():
         if capital and each.isupper():
-            return Message(f"<speak>{capital} {_letters(each)}</speak>", ssml=True)
-        return Message(each)
-    return Message(name_of(each)) if len(each) == 1 and not each.isalnum() else Message(each.translate(_BRACKETS))
+            return ReaderMessage(f"<speak>{capital} {_letters(each)}</speak>", ssml=True)
+        return ReaderMessage(each)
+    return (
+        ReaderMessage(name_of(each))
+        if len(each) == 1 and not each.isalnum()
+        else ReaderMessage(each.translate(_BRACKETS))
+    )
 
 
-def key(text: str, name_of: NameOf) -> Message:
+def key(text: str, name_of: NameOf) -> ReaderMessage:
     """The name of a key, such as `shift_a` or `kp-enter`: letters are spelled, signs named."""
     parts = [part for part in re.split(r"[_\s]+", text.strip()) if part] or [text.strip() or "space"]
     said = [
@@ -79,10 +83,10 @@ def key(text: str, name_of: NameOf) -> Message:
         else _escape(name_of(part) if len(part) == 1 and not part.isalnum() else part.replace("-", " "))
         for part in parts
     ]
-    return Message(f"<speak>{' '.join(said)}</speak>", ssml=True)
+    return ReaderMessage(f"<speak>{' '.join(said)}</speak>", ssml=True)
 
 
-def spelled(message: Message, name_of: NameOf, *, capital: str = "") -> Message:
+def spelled(message: ReaderMessage, name_of: NameOf, *, capital: str = "") -> ReaderMessage:
     """Letter by letter."""
 
     def piece(run: str) -> str:
@@ -94,10 +98,12 @@ def spelled(message: Message, name_of: NameOf, *, capital: str = "") -> Message:
 
     runs = re.compile(r"[^\W_]{1,200}|[\W_]+")
     composed = _composed(message, runs, piece)
-    return Message(f"<speak>{composed.text}</speak>", tuple((at + 7, name) for at, name in composed.marks), ssml=True)
+    return ReaderMessage(
+        f"<speak>{composed.text}</speak>", tuple((at + 7, name) for at, name in composed.marks), ssml=True
+    )
 
 
-def punctuated(message: Message, mode: str, name_of: NameOf) -> Message:
+def punctuated(message: ReaderMessage, mode: str, name_of: NameOf) -> ReaderMessage:
     """With the names of the signs that `mode` asks for. An apostrophe within a word is none."""
     signs = _SOME if mode == "some" else _MOST
 
@@ -116,7 +122,7 @@ def _only_signs(piece: Callable[[str], str]) -> Callable[[str], str]:
     return lambda run: piece(run) if len(run) == 1 and not run.isalnum() and run not in "'’" else run
 
 
-def _composed(message: Message, runs: re.Pattern[str], piece: Callable[[str], str]) -> Message:
+def _composed(message: ReaderMessage, runs: re.Pattern[str], piece: Callable[[str], str]) -> ReaderMessage:
     """Each run of the text replaced by its piece. A run ends where a mark is."""
     cuts = sorted({0, len(message.text), *(min(at, len(message.text)) for at, _ in message.marks)})
     places: dict[int, int] = {}
@@ -128,7 +134,7 @@ def _composed(message: Message, runs: re.Pattern[str], piece: Callable[[str], st
             composed.append(piece(run))
             length += len(composed[-1])
     marks = tuple((places[min(at, len(message.text))], name) for at, name in message.marks)
-    return Message("".join(composed), marks)
+    return ReaderMessage("".join(composed), marks)
 
 
 def _letters(text: str) -> str:
@@ -144,9 +150,9 @@ def unicode_name(sign: str) -> str:
     return " ".join(filter(None, (unicodedata.name(each, "").lower() for each in sign))) or "unknown character"
 
 
-def split(message: Message, longest: int) -> list[Message]:
+def split(message: ReaderMessage, longest: int) -> list[ReaderMessage]:
     """Parts of at most `longest` characters, which end where a sentence or a word does."""
-    parts: list[Message] = []
+    parts: list[ReaderMessage] = []
     start, text = 0, message.text
     while len(text) - start > longest:
         window = text[start : start + longest]
@@ -157,8 +163,8 @@ def split(message: Message, longest: int) -> list[Message]:
     return [*parts, _part(message, start, len(text) + 1)]
 
 
-def _part(message: Message, start: int, end: int) -> Message:
+def _part(message: ReaderMessage, start: int, end: int) -> ReaderMessage:
     places = [at for at, _ in message.marks]
     first = bisect_right(places, start - 1)
     inside = message.marks[first : bisect_right(places, end - 1)]
-    return Message(message.text[start:end], tuple((at - start, name) for at, name in inside), message.ssml)
+    return ReaderMessage(message.text[start:end], tuple((at - start, name) for at, name in inside), message.ssml)

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from kokoro_server.screen_reader import message as messages
 from kokoro_server.screen_reader.configuration import Configuration
-from kokoro_server.screen_reader.delivery import Settings, Voice
-from kokoro_server.screen_reader.espeak import Espeak
-from kokoro_server.screen_reader.message import Message
-from kokoro_server.screen_reader.server import Server
+from kokoro_server.screen_reader.delivery import KnownVoice, SpeechSettings
+from kokoro_server.screen_reader.espeak import EspeakProgram
+from kokoro_server.screen_reader.message import ReaderMessage
+from kokoro_server.screen_reader.server import ServerConnection
 from kokoro_server.screen_reader.speaking import Speaking
 
 MAX_LINE = 1 << 20  # bytes
@@ -31,10 +31,10 @@ class Module:
         self._answers = answers
         self._configuration = configuration
         self._writing = threading.Lock()  # an answer, or an event, is written whole
-        self._settings = Settings()
-        self._server = Server(configuration)  # of the message that is being spoken
-        self._catalogue = Server(configuration)  # asked for the voices meanwhile
-        self._espeak = Espeak(configuration.fallback)
+        self._settings = SpeechSettings()
+        self._server = ServerConnection(configuration)  # of the message that is being spoken
+        self._catalogue = ServerConnection(configuration)  # asked for the voices meanwhile
+        self._espeak = EspeakProgram(configuration.fallback)
         self._speaking: Speaking | None = None
 
     def run(self) -> None:
@@ -127,15 +127,15 @@ class Module:
         else:
             self._send("304 CANT LIST VOICES")
 
-    def _voices(self, server: Server) -> list[Voice]:
+    def _voices(self, server: ServerConnection) -> list[KnownVoice]:
         """Speech Dispatcher drops a module that lists no voice, so there is one while the server cannot be asked."""
         try:
             return server.voices()
         except Exception as error:
             _log(str(error))
-            return [Voice(self._configuration.voice or "af_heart", "en-US", "female")]
+            return [KnownVoice(self._configuration.voice or "af_heart", "en-US", "female")]
 
-    def _speak(self, compose: Callable[[str], Message]) -> None:
+    def _speak(self, compose: Callable[[str], ReaderMessage]) -> None:
         self._send("202 OK RECEIVING MESSAGE")
         text = self._message_text()
         if text is None or not text.strip("\n") or (self._speaking and not self._speaking.has_ended(after=2.0)):
@@ -143,7 +143,7 @@ class Module:
             return
         self._server.begin()
         self._espeak.begin()
-        settings = Settings(dict(self._settings.values))
+        settings = SpeechSettings(dict(self._settings.values))
         self._speaking = Speaking(
             lambda: compose(text), settings, self._configuration.voice, self._server, self._espeak, self._event
         )
@@ -161,7 +161,7 @@ class Module:
                 lines.append(line[1:] if line.startswith(".") else line)
         return "\n".join(lines) if size <= MAX_MESSAGE else None
 
-    def _text(self, text: str) -> Message:
+    def _text(self, text: str) -> ReaderMessage:
         settings = self._settings
         message = messages.parse(text)
         if len(message.text.strip()) == 1 and not message.marks:
@@ -172,15 +172,15 @@ class Module:
             return messages.punctuated(message, settings.punctuation, self._name_of)
         return message
 
-    def _character(self, text: str) -> Message:
+    def _character(self, text: str) -> ReaderMessage:
         each = messages.parse(text).text if len(text) > 1 else text
         return messages.character(" " if each == "space" else each, self._name_of, capital=self._capital())
 
-    def _key(self, text: str) -> Message:
+    def _key(self, text: str) -> ReaderMessage:
         return messages.key(text, self._name_of)
 
-    def _icon(self, text: str) -> Message:
-        return Message(text.replace("-", " ").replace("_", " "))
+    def _icon(self, text: str) -> ReaderMessage:
+        return ReaderMessage(text.replace("-", " ").replace("_", " "))
 
     def _capital(self) -> str:
         language = self._settings.language.partition("-")[0].lower() or "en"

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kokoro_server.screen_reader.configuration import Configuration
-from kokoro_server.screen_reader.delivery import Fields, Voice, of_listing
-from kokoro_server.screen_reader.message import Message
+from kokoro_server.screen_reader.delivery import KnownVoice, RequestFields, of_listing
+from kokoro_server.screen_reader.message import ReaderMessage
 
 RATE = 24_000  # Hz
 CONNECT_S = 2.0  # seconds; a server on this machine answers in a millisecond
@@ -34,7 +34,7 @@ class CannotSpeak(Exception):
     """The server is not there, or it refuses. The message says why."""
 
 
-class NothingToSay(CannotSpeak):
+class EmptyText(CannotSpeak):
     """The text has nothing that its language can say."""
 
 
@@ -43,7 +43,7 @@ class Cancelled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class AudioPart:
     """16-bit samples, little-endian, and the words that begin in them: seconds from the beginning, and offset."""
 
     samples: bytes
@@ -51,7 +51,7 @@ class Sound:
     words: tuple[tuple[float, int], ...] = ()
 
 
-class Server:
+class ServerConnection:
     """Used by one thread at a time, but for `cancel`."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -63,10 +63,10 @@ class Server:
         self._lock = threading.Lock()  # of what `cancel` touches
         self._cancelled = False
         self._absent_until = 0.0
-        self._voices: tuple[float, list[Voice]] = (0.0, [])
+        self._voices: tuple[float, list[KnownVoice]] = (0.0, [])
         self._default = ""
         self._names: dict[tuple[str, str], str] = {}
-        self._kept: OrderedDict[str, list[Sound]] = OrderedDict()  # letters, buttons: what is heard again and again
+        self._kept: OrderedDict[str, list[AudioPart]] = OrderedDict()  # letters, buttons: what is heard again and again
         self._kept_bytes = 0
 
     def begin(self) -> None:
@@ -82,9 +82,9 @@ class Server:
                 with suppress(OSError):  # it is closed already
                     self._connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def speak(self, message: Message, fields: Fields) -> Iterator[Sound]:
+    def speak(self, message: ReaderMessage, fields: RequestFields) -> Iterator[AudioPart]:
         """The sound as it is made. Raises CannotSpeak, also in its middle, or Cancelled."""
-        body: Fields = {
+        body: RequestFields = {
             **fields,
             "text": message.text,
             "format": "pcm",
@@ -99,13 +99,13 @@ class Server:
             self._kept.move_to_end(key)
             yield from self._kept[key]
             return
-        sounds: list[Sound] = []
+        sounds: list[AudioPart] = []
         for sound in self._spoken(body):
             sounds.append(sound)
             yield sound
         self._keep(key, sounds)
 
-    def _keep(self, key: str, sounds: list[Sound]) -> None:
+    def _keep(self, key: str, sounds: list[AudioPart]) -> None:
         size = sum(len(sound.samples) for sound in sounds)
         if size > MAX_KEPT:
             return
@@ -115,7 +115,7 @@ class Server:
             _, dropped = self._kept.popitem(last=False)
             self._kept_bytes -= sum(len(sound.samples) for sound in dropped)
 
-    def _spoken(self, body: Fields) -> Iterator[Sound]:
+    def _spoken(self, body: RequestFields) -> Iterator[AudioPart]:
         response = self._request("POST", "/tts/captioned", body, {"Accept": "application/x-ndjson"})
         complete = False
         try:
@@ -126,7 +126,7 @@ class Server:
                     raise CannotSpeak(str(event.get("message")))
                 else:
                     words = tuple((float(word["start"]), int(word["char_start"])) for word in event["words"])
-                    yield Sound(b64decode(event["audio"]), words=words)
+                    yield AudioPart(b64decode(event["audio"]), words=words)
             if not complete:
                 raise CannotSpeak("the server broke off")
         except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -135,7 +135,7 @@ class Server:
             if not complete:
                 self.close()
 
-    def voices(self) -> list[Voice]:
+    def voices(self) -> list[KnownVoice]:
         """Those of the server; an old list while it cannot be asked. Raises CannotSpeak if there is none."""
         asked, known = self._voices
         if known and time.monotonic() - asked < VOICES_S:
@@ -162,11 +162,11 @@ class Server:
                 reading = self._json("POST", "/text/reading", {"text": sign, "language": language})
                 spans = reading.get("readings") or [{}]
                 self._names[key] = str(spans[0].get("words", ""))
-            except NothingToSay:
+            except EmptyText:
                 self._names[key] = ""
         return self._names[key]
 
-    def _json(self, method: str, path: str, body: Fields | None) -> dict[str, Any]:
+    def _json(self, method: str, path: str, body: RequestFields | None) -> dict[str, Any]:
         response = self._request(method, path, body, {})
         try:
             parsed = json.loads(response.read())
@@ -176,7 +176,7 @@ class Server:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failure(error) from error
 
-    def _request(self, method: str, path: str, body: Fields | None, headers: dict[str, str]) -> HTTPResponse:
+    def _request(self, method: str, path: str, body: RequestFields | None, headers: dict[str, str]) -> HTTPResponse:
         """A successful response whose content is still to be read."""
         content = None if body is None else json.dumps(body)
         for fresh in (False, True):
@@ -227,7 +227,7 @@ class Server:
         try:
             error = json.loads(response.read())["error"]
             text = f"{response.status} {error['code']}: {error['message']}"
-            return NothingToSay(text) if error["code"] == NOTHING else CannotSpeak(text)
+            return EmptyText(text) if error["code"] == NOTHING else CannotSpeak(text)
         except (OSError, HTTPException, ValueError, KeyError, TypeError):
             self.close()
             return CannotSpeak(f"status {response.status}; is it a Kokoro Server?")

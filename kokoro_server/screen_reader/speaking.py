@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kokoro_server.screen_reader import message as messages
-from kokoro_server.screen_reader.delivery import Settings
-from kokoro_server.screen_reader.espeak import Espeak
-from kokoro_server.screen_reader.message import Message
-from kokoro_server.screen_reader.server import Cancelled, CannotSpeak, NothingToSay, Server, Sound
+from kokoro_server.screen_reader.delivery import SpeechSettings
+from kokoro_server.screen_reader.espeak import EspeakProgram
+from kokoro_server.screen_reader.message import ReaderMessage
+from kokoro_server.screen_reader.server import AudioPart, Cancelled, CannotSpeak, EmptyText, ServerConnection
 
 CHUNK = 4_800  # bytes, a tenth of a second: so often STOP and PAUSE are looked at
 LONGEST = 5_000  # characters of one request
@@ -25,11 +25,11 @@ _ESCAPES = {bytes([byte]): bytes([_ESCAPE, byte ^ _FLIP]) for byte in (_ESCAPE, 
 class Speaking:
     """A thread that speaks a message. `compose` makes it there, because it may ask the server for names of signs."""
 
-    compose: Callable[[], Message]
-    settings: Settings
+    compose: Callable[[], ReaderMessage]
+    settings: SpeechSettings
     voice: str
-    server: Server
-    espeak: Espeak
+    server: ServerConnection
+    espeak: EspeakProgram
     send: Callable[[bytes], None]
     _stopped: threading.Event = field(default_factory=threading.Event)
     _paused: threading.Event = field(default_factory=threading.Event)
@@ -83,7 +83,7 @@ class Speaking:
         except Cancelled:
             return b"703 STOP\n"
 
-    def _spoken(self, message: Message) -> bool:
+    def _spoken(self, message: ReaderMessage) -> bool:
         """True if a pause has ended it."""
         marks, sent = list(message.marks), 0  # samples
         for sound in self._sounds(message):
@@ -100,7 +100,7 @@ class Speaking:
             sent += len(sound.samples) // 2
         return any(self._pass(name) for _, name in marks)
 
-    def _sounds(self, message: Message) -> Iterator[Sound]:
+    def _sounds(self, message: ReaderMessage) -> Iterator[AudioPart]:
         """Of the server; of espeak-ng if that cannot begin."""
         if message.is_empty:
             return
@@ -111,7 +111,7 @@ class Speaking:
             for sound in self.server.speak(message, fields):
                 begun = True
                 yield sound
-        except NothingToSay:
+        except EmptyText:
             return
         except CannotSpeak as error:
             if self._stopped.is_set():

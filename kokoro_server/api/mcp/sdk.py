@@ -24,7 +24,7 @@ from mcp_types import Tool as ListedTool
 from starlette.types import Receive, Scope, Send
 
 from kokoro_server import __version__
-from kokoro_server.api.mcp.tools import Answer, Tool, ToolFailed
+from kokoro_server.api.mcp.tools import Tool, ToolAnswer, ToolFailed
 from kokoro_server.errors import KokoroError
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def _listed(tool: Tool) -> ListedTool:
     )
 
 
-async def _content(answer: Answer) -> CallToolResult:
+async def _content(answer: ToolAnswer) -> CallToolResult:
     content: list[TextContent | AudioContent] = [TextContent(type="text", text=answer.text)]
     if answer.audio:
         data = (await asyncio.to_thread(b64encode, answer.audio)).decode()

@@ -11,7 +11,13 @@ import httpx
 from pydantic import BaseModel
 
 from kokoro_server.api.errors import validated
-from kokoro_server.api.mcp.arguments import Audiobook, MakeAudiobook, Reading, Speak, Voices
+from kokoro_server.api.mcp.arguments import (
+    AudiobookArguments,
+    MakeAudiobookArguments,
+    ReadingArguments,
+    SpeakArguments,
+    VoicesArguments,
+)
 from kokoro_server.errors import InvalidInput
 from kokoro_server.runtime.json import JsonObject
 
@@ -29,7 +35,7 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     text: str
     data: JsonObject | None = None
     audio: bytes = b""
@@ -44,16 +50,16 @@ class Tool:
     title: str
     description: str
     arguments: type[BaseModel]
-    call: Callable[[Mapping[str, Any]], Awaitable[Answer]]
+    call: Callable[[Mapping[str, Any]], Awaitable[ToolAnswer]]
     only_reads: bool = True
 
 
 def tool(
-    name: str, title: str, arguments: type[T], work: Callable[[T], Awaitable[Answer]], *, only_reads: bool = True
+    name: str, title: str, arguments: type[T], work: Callable[[T], Awaitable[ToolAnswer]], *, only_reads: bool = True
 ) -> Tool:
     """The docstring of `work` is the description."""
 
-    async def call(given: Mapping[str, Any]) -> Answer:
+    async def call(given: Mapping[str, Any]) -> ToolAnswer:
         return await work(validated(arguments.model_validate, dict(given)))
 
     description = " ".join((work.__doc__ or "").split())
@@ -68,14 +74,14 @@ class SpeechTools:
 
     def tools(self) -> list[Tool]:
         return [
-            tool("speak", "Speak a text", Speak, self.speak),
-            tool("voices", "List the voices", Voices, self.voices),
-            tool("reading", "How a text is read", Reading, self.reading),
-            tool("make_audiobook", "Make an audiobook", MakeAudiobook, self.make_audiobook, only_reads=False),
-            tool("audiobook", "Look at an audiobook", Audiobook, self.audiobook),
+            tool("speak", "Speak a text", SpeakArguments, self.speak),
+            tool("voices", "List the voices", VoicesArguments, self.voices),
+            tool("reading", "How a text is read", ReadingArguments, self.reading),
+            tool("make_audiobook", "Make an audiobook", MakeAudiobookArguments, self.make_audiobook, only_reads=False),
+            tool("audiobook", "Look at an audiobook", AudiobookArguments, self.audiobook),
         ]
 
-    async def speak(self, asked: Speak) -> Answer:
+    async def speak(self, asked: SpeakArguments) -> ToolAnswer:
         """Speaks a short text and returns the audio. For a long one use make_audiobook."""
         body = asked.model_dump(exclude_none=True)
         response = await self._request("POST", "/tts", json=body)
@@ -83,9 +89,9 @@ class SpeechTools:
             raise ToolFailed(f"the audio has more than {MAX_AUDIO >> 20} MiB; ask for mp3 or opus, or for less text")
         seconds, voice = response.headers.get("x-audio-duration", "?"), response.headers.get("x-voice-used", "?")
         said = f"{seconds} seconds of {asked.format} in the voice {voice}"
-        return Answer(said, audio=response.content, media_type=response.headers["content-type"].partition(";")[0])
+        return ToolAnswer(said, audio=response.content, media_type=response.headers["content-type"].partition(";")[0])
 
-    async def voices(self, asked: Voices) -> Answer:
+    async def voices(self, asked: VoicesArguments) -> ToolAnswer:
         """Lists the voices: name, language, gender, and the grade that the model's authors gave, A being the best."""
         listing = (await self._request("GET", "/voices")).json()
         wanted = (asked.language or "").lower().replace("_", "-")
@@ -99,34 +105,34 @@ class SpeechTools:
             known = ", ".join(sorted({voice["language"] for voice in listing["voices"]}))
             raise InvalidInput(f"language: no voice speaks {asked.language!r}; there are {known}", field="language")
         lines = [" ".join(str(value) for value in voice.values() if value) for voice in voices]
-        return Answer("\n".join(lines), {"default": listing.get("default"), "voices": voices})
+        return ToolAnswer("\n".join(lines), {"default": listing.get("default"), "voices": voices})
 
-    async def reading(self, asked: Reading) -> Answer:
+    async def reading(self, asked: ReadingArguments) -> ToolAnswer:
         """Shows how a text would be read, without speaking it: what stands for numbers and signs, and the phonemes."""
         answer = (await self._request("POST", "/text/reading", json=asked.model_dump(exclude_none=True))).json()
         data = {name: answer.get(name) for name in ("language", "phonemes", "skipped")}
         readings = [{name: each[name] for name in ("source", "words", "rule")} for each in answer["readings"]]
-        return Answer(json.dumps(data | {"readings": readings}, ensure_ascii=False), data | {"readings": readings})
+        return ToolAnswer(json.dumps(data | {"readings": readings}, ensure_ascii=False), data | {"readings": readings})
 
-    async def make_audiobook(self, asked: MakeAudiobook) -> Answer:
+    async def make_audiobook(self, asked: MakeAudiobookArguments) -> ToolAnswer:
         """Begins an audiobook of a long text, which takes minutes or hours. Returns an id for the tool audiobook."""
         return await self._begin_book(f"{asked.title}.md", asked.text.encode(), asked)
 
-    async def audiobook(self, asked: Audiobook) -> Answer:
+    async def audiobook(self, asked: AudiobookArguments) -> ToolAnswer:
         """Shows how far an audiobook is, and where to fetch its file when it is done."""
         return self._progress((await self._request("GET", f"/jobs/{asked.id}")).json())
 
-    async def _begin_book(self, name: str, content: bytes, asked: BaseModel) -> Answer:
+    async def _begin_book(self, name: str, content: bytes, asked: BaseModel) -> ToolAnswer:
         fields = asked.model_dump(exclude_none=True, include={"voice", "language", "format"})
         files = {"file": (name.replace("/", " ").replace("\\", " "), content)}
         return self._progress((await self._request("POST", "/jobs", data=fields, files=files)).json())
 
-    def _progress(self, job: JsonObject) -> Answer:
+    def _progress(self, job: JsonObject) -> ToolAnswer:
         names = ("id", "title", "name", "state", "progress", "notes", "error", "result")
         data: JsonObject = {name: job[name] for name in names if job.get(name) is not None}
         if job.get("state") == "done":
             data["path"] = f"/jobs/{job['id']}/result"
-        return Answer(json.dumps(data, ensure_ascii=False), data)
+        return ToolAnswer(json.dumps(data, ensure_ascii=False), data)
 
     async def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
         """A successful response. Raises ToolFailed with the server's own words."""
