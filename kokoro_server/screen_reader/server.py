@@ -21,7 +21,8 @@ from kokoro_server.screen_reader.message import ReaderMessage
 
 RATE = 24_000  # Hz
 CONNECT_S = 2.0  # seconds; a server on this machine answers in a millisecond
-READ_S = 20.0  # without a byte
+SPEECH_S = 8.0  # without a byte: then espeak-ng speaks
+ANSWER_S = 3.0  # for voices and names: Speech Dispatcher, and the listener, wait for them
 RETRY_S = 5.0  # after a failed connection, so that each message does not wait for another
 VOICES_S = 60.0  # a list of voices is this long up to date
 MAX_EVENT = 8 << 20  # bytes of one line
@@ -56,7 +57,7 @@ class ServerConnection:
 
     def __init__(self, configuration: Configuration) -> None:
         self._address = urlsplit(configuration.url)
-        self._headers = {"Content-Type": "application/json", "User-Agent": "kokoro-screen-reader"}
+        self._headers = {"Content-Type": "application/json", "Accept": "application/x-ndjson"}
         if configuration.api_key:
             self._headers["Authorization"] = f"Bearer {configuration.api_key}"
         self._connection: HTTPConnection | None = None
@@ -116,7 +117,7 @@ class ServerConnection:
             self._kept_bytes -= sum(len(sound.samples) for sound in dropped)
 
     def _spoken(self, body: RequestFields) -> Iterator[AudioPart]:
-        response = self._request("POST", "/tts/captioned", body, {"Accept": "application/x-ndjson"})
+        response = self._request("POST", "/tts/captioned", body, SPEECH_S)
         complete = False
         try:
             for event in self._events(response):
@@ -167,7 +168,7 @@ class ServerConnection:
         return self._names[key]
 
     def _json(self, method: str, path: str, body: RequestFields | None) -> dict[str, Any]:
-        response = self._request(method, path, body, {})
+        response = self._request(method, path, body, ANSWER_S)
         try:
             parsed = json.loads(response.read())
             if not isinstance(parsed, dict):
@@ -176,14 +177,15 @@ class ServerConnection:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failure(error) from error
 
-    def _request(self, method: str, path: str, body: RequestFields | None, headers: dict[str, str]) -> HTTPResponse:
+    def _request(self, method: str, path: str, body: RequestFields | None, patience: float) -> HTTPResponse:
         """A successful response whose content is still to be read."""
         content = None if body is None else json.dumps(body)
         for fresh in (False, True):
             kept = self._connection is not None
             try:
                 connection = self._connected()
-                connection.request(method, self._address.path.rstrip("/") + path, content, self._headers | headers)
+                connection.sock.settimeout(patience)
+                connection.request(method, self._address.path.rstrip("/") + path, content, self._headers)
                 response = connection.getresponse()
             except (OSError, HTTPException) as error:
                 failure = self._failure(error)
@@ -206,7 +208,6 @@ class ServerConnection:
             except OSError:
                 self._absent_until = time.monotonic() + RETRY_S
                 raise
-            connection.sock.settimeout(READ_S)
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._connection = connection

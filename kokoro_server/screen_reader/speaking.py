@@ -36,6 +36,7 @@ class Speaking:
     _thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="speaking", daemon=True)
 
     def start(self) -> None:
@@ -43,7 +44,7 @@ class Speaking:
 
     def stop(self) -> None:
         """At once; it returns before the last event is sent."""
-        if not self._thread.is_alive():
+        if self._ended:
             return  # the server's connection is kept
         self._stopped.set()
         self.server.cancel()
@@ -67,6 +68,7 @@ class Speaking:
         except Exception as error:  # whatever it is, Speech Dispatcher waits for an end
             _log(f"{type(error).__name__}: {error}")
             last = b"702 END\n"
+        self._ended = True
         try:
             self._begin()
             self.send(last)

@@ -133,6 +133,7 @@ class SmallServer:
     connections: int = 0
     refusal: tuple[int, str] | None = None
     hang: threading.Event = field(default_factory=threading.Event)  # set: sound stops after the first word
+    words: queue.Queue[None] | None = None  # one is taken for each word
     left: queue.Queue[float] = field(default_factory=queue.Queue)  # when a client went away in the middle
 
     @property
@@ -186,6 +187,8 @@ def small_server() -> Iterator[SmallServer]:
             try:
                 at = 0
                 for number, word in enumerate(text.split()):
+                    if state.words:
+                        state.words.get()
                     at = text.index(word, at)
                     times = [{"start": number / 10, "char_start": at}]
                     at += len(word)

@@ -38,10 +38,17 @@ class McpEndpoint:
             await self.app(scope, receive, send)
             return
         request = Request(scope, receive)
+        answered = False
+
+        async def note_end(message: Message) -> None:
+            nonlocal answered
+            await send(message)
+            answered = message["type"] == "http.response.body" and not message.get("more_body")
+
         try:
-            await self._answer(request, scope, receive, send)
+            await self._answer(request, scope, receive, note_end)
         except ClientDisconnect:
-            scope["client_disconnected"] = True
+            scope["client_disconnected"] = not answered  # for the access log; after the answer anybody may leave
         except Exception as error:
             response = await errors.response_for(request, error)
             await response(scope, receive, send)
@@ -56,7 +63,8 @@ class McpEndpoint:
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             tools = self._sdk.server(SpeechTools(client).tools())
             answering = self._sdk.answer(tools, {**scope, "path": PATHS[0]}, _replay(body), send)
-            await cancel_on_disconnect(receive, answering)
+            # In a task of its own: the SDK's cancel scopes count cancellations of the task that they are in.
+            await cancel_on_disconnect(receive, asyncio.create_task(answering))
 
     def _inner(self, outer: Scope) -> ASGIApp:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:

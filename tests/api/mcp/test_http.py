@@ -6,6 +6,7 @@ import asyncio
 import base64
 import io
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -141,6 +142,12 @@ async def test_a_client_that_leaves_takes_its_work_along(tmp_path: Path) -> None
         queued = partial(httpx.get, health, timeout=60)
         servers.wait_for(lambda: queued().json()["queue_status"]["current_size"] == 0, 20)
         servers.wait_for(lambda: call(server).status_code == 200, 20)
+        spoken = json.dumps(message | {"params": {"name": "speak", "arguments": {"text": "Two words. " * 40}}})
+        servers.wait_for(lambda: "audio" in call(server, spoken.encode()).text, 20)
+        servers.wait_for(lambda: re.search(r"path=/mcp status=499", server.lines()), 20)
+        ends = re.findall(r"path=/mcp status=(\d+)", server.lines())
+        assert ends.count("499") == 1  # not one of those that had their answer
+        assert set(ends) <= {"200", "429", "499"}
         assert "Traceback" not in server.lines()
 
 
