@@ -28,6 +28,7 @@ KokoroError                   500  internal_error
 │   ├── RateLimited           429  rate_limited
 │   ├── TooManyAtOnce         429  too_many_at_once
 │   └── TooManyJobs           429  too_many_jobs
+├── McpNotInstalled           501  mcp_not_installed
 ├── EngineError               500  engine_error
 │   └── BadAudio              500  bad_audio
 ├── G2PFailed                 502  g2p_failed
@@ -175,6 +176,10 @@ class TooManyAtOnce(TooBusy, code="too_many_at_once"):
 
 class TooManyJobs(TooBusy, code="too_many_jobs"):
     """The caller has too many unfinished jobs (MAX_JOBS). Wait until one ends, or delete one."""
+
+
+class McpNotInstalled(KokoroError, status=501, code="mcp_not_installed"):
+    """This server has `/mcp` and lacks the package that speaks the protocol. Install the extra `mcp`."""
 
 
 class EngineError(KokoroError, code="engine_error"):

@@ -30,7 +30,16 @@ TORCH_ONLY = (
     "engine/cpu/traced_ops",
 )
 NOT_ON_A_CPU = {"torch", "kokoro", "triton"}
-ON_REQUEST = ("faster_whisper", "opentelemetry", "pyarrow", "ray", "requests", "zeroconf")  # of extras of their own
+ON_REQUEST = (
+    "faster_whisper",
+    "mcp",
+    "mcp_types",
+    "opentelemetry",
+    "pyarrow",
+    "ray",
+    "requests",
+    "zeroconf",
+)  # of extras of their own
 OF_LANGUAGES = {"misaki.cutlet", "misaki.zh", *(name for names in extras.MODULES.values() for name in names)}
 READS = """
 from kokoro_server import languages

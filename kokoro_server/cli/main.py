@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from kokoro_server import __version__
 from kokoro_server.cli import RunCommand
-from kokoro_server.cli.options import add_bulk, add_say
+from kokoro_server.cli.options import add_bulk, add_mcp, add_say, add_screen_reader
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
@@ -127,6 +127,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("name", nargs="?", help="engine, queue, ... (default: all); fidelity, report (performance.md)")
     bench.add_argument("arguments", nargs=argparse.REMAINDER, help="for the benchmark; --help lists its own")
     bench.set_defaults(run=_command("bench"))
+
+    add_mcp(commands, _command("mcp"))
+    add_screen_reader(commands, _command("screen_reader"))
 
     doctor = commands.add_parser(
         "doctor",

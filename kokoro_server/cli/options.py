@@ -1,4 +1,4 @@
-"""The arguments of `kokoro-server say` and `bulk`. The commands themselves take seconds to import."""
+"""The arguments of larger commands. The commands themselves take seconds to import."""
 
 from __future__ import annotations
 
@@ -146,6 +146,33 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
         help="processes that ask the server of --url (default: one for four cores)",
     )
     bulk.set_defaults(run=run)
+
+
+def add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
+    mcp = commands.add_parser(
+        "mcp",
+        help="speech as a tool of Claude Desktop, Cursor and others, by the Model Context Protocol",
+        description="Speaks the Model Context Protocol on standard input and output. Programs start it; see the guide.",
+    )
+    mcp.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    mcp.add_argument(
+        "--folder", type=Path, default=Path("~/Kokoro"), help="where files are written (default: %(default)s)"
+    )
+    mcp.set_defaults(run=run)
+
+
+def add_screen_reader(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
+    reader = commands.add_parser("screen-reader", help="speak for Orca and other screen readers on Linux")
+    actions = reader.add_subparsers(title="actions", required=True, metavar="ACTION")
+    install = actions.add_parser(
+        "install",
+        help="add a module to your Speech Dispatcher",
+        description="Adds a module to Speech Dispatcher 0.11 or newer, for you alone. It speaks through a server.",
+    )
+    install.add_argument("--url", help="of the server (default: port PORT of this machine)")
+    install.add_argument("-v", "--voice", help="of programs that choose none (default: that of the server)")
+    install.set_defaults(run=run, action="install")
+    actions.add_parser("uninstall", help="remove it").set_defaults(run=run, action="uninstall")
 
 
 def _chapters(text: str) -> list[tuple[int, int | None]]:

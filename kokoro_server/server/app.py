@@ -23,6 +23,7 @@ from kokoro_server.api.compat.deepgram import websocket as deepgram_socket
 from kokoro_server.api.compat.elevenlabs import routes as elevenlabs
 from kokoro_server.api.compat.kokoro_fastapi import routes as kokoro_fastapi
 from kokoro_server.api.compat.openai import routes as openai
+from kokoro_server.api.mcp.endpoint import McpEndpoint
 from kokoro_server.api.middleware.access_log import AccessLog
 from kokoro_server.api.middleware.connection_limit import ConnectionLimit
 from kokoro_server.api.middleware.defaults import WithDefaults
@@ -287,6 +288,7 @@ def create_app(
     foreign = (elevenlabs.bare, elevenlabs.below_prefix, openai.router, kokoro_fastapi.router)
     routers = [*(module.router for module in native), *foreign]
     app.add_middleware(FastPath, routers=routers)
+    app.add_middleware(McpEndpoint)
     app.add_middleware(WithDefaults, defaults=defaults)
     app.add_middleware(GracefulShutdown, running=app.state.running)
     app.add_middleware(

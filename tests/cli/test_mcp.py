@@ -1,0 +1,120 @@
+"""`kokoro-server mcp`, started by the SDK's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import soundfile
+
+from tests.servers import ROOT, Server
+
+pytest.importorskip("mcp")
+
+import mcp
+
+PATIENCE = 300.0
+
+
+def started(folder: Path, *arguments: str, **environ: str) -> mcp.StdioServerParameters:
+    return mcp.StdioServerParameters(
+        command=sys.executable,
+        args=[*arguments],
+        cwd=str(ROOT),
+        env={
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "JOBS_PATH": str(folder / "jobs"),
+            **environ,
+        },
+    )
+
+
+def remote(folder: Path, server: Server) -> mcp.StdioServerParameters:
+    return started(folder, "-m", "kokoro_server", "mcp", "--url", server.url, "--folder", str(folder / "out"))
+
+
+def text_of(result: mcp.types.CallToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, mcp.types.TextContent))
+
+
+def player(folder: Path) -> Path:
+    """A player that keeps what it is given."""
+    program = folder / "ffplay"
+    program.write_text(f"#!/bin/sh\ncat > '{folder}/heard.wav'\n")
+    program.chmod(0o755)
+    return folder / "heard.wav"
+
+
+async def test_through_a_server(tiny_server: Server, tmp_path: Path) -> None:
+    heard = player(tmp_path)
+    async with mcp.Client(remote(tmp_path, tiny_server), read_timeout_seconds=PATIENCE) as client:
+        assert len((await client.list_tools()).tools) == 5
+        spoken = await client.call_tool("speak", {"text": "Hello there."})
+        assert not spoken.is_error, text_of(spoken)
+        assert "ffplay" in text_of(spoken)
+        assert heard.stat().st_size > 10_000
+        written = await client.call_tool("speak", {"text": "Hello there.", "to": "file", "file": "hello.flac"})
+        assert soundfile.info(tmp_path / "out/hello.flac").samplerate == 24_000
+        assert str(tmp_path / "out/hello.flac") in text_of(written)
+        answered = await client.call_tool("speak", {"text": "Hello there.", "to": "answer"})
+        assert any(isinstance(block, mcp.types.AudioContent) for block in answered.content)
+        for arguments, named in (
+            ({"text": "Hi.", "to": "file", "file": "hello.flac"}, "exists"),
+            ({"text": "Hi.", "to": "file", "file": "../hello.mp3"}, "without a folder"),
+            ({"text": "Hi.", "to": "file", "file": "hello.txt"}, ".mp3"),
+            ({"text": "x" * 3_000, "to": "answer"}, "2000"),
+            ({"text": "Hi.", "voice": "af_nobody"}, "af_nobody"),
+        ):
+            refused = await client.call_tool("speak", arguments)
+            assert refused.is_error, arguments
+            assert named in text_of(refused)
+        assert not (tmp_path / "hello.mp3").exists()
+
+
+async def test_a_document_becomes_an_audiobook(tiny_server: Server, tmp_path: Path) -> None:
+    document = tmp_path / "A Tale.md"
+    document.write_text("# One\n\nA sentence.\n\n# Two\n\nAnother.")
+    async with mcp.Client(remote(tmp_path, tiny_server), read_timeout_seconds=PATIENCE) as client:
+        for arguments, named in (
+            ({}, "document"),
+            ({"text": "a", "title": "b", "document": str(document)}, "document"),
+            ({"document": str(tmp_path / "no.epub")}, "no.epub"),
+            ({"document": "/etc/passwd"}, ".epub"),
+        ):
+            refused = await client.call_tool("make_audiobook", arguments)
+            assert refused.is_error, arguments
+            assert named in text_of(refused)
+        begun = await client.call_tool("make_audiobook", {"document": str(document), "format": "mp3"})
+        assert not begun.is_error, text_of(begun)
+        book = begun.structured_content
+        async with asyncio.timeout(120):
+            while book["state"] not in ("done", "failed"):
+                await asyncio.sleep(0.2)
+                book = (await client.call_tool("audiobook", {"id": book["id"]})).structured_content
+        assert book["state"] == "done", book
+        assert Path(book["file"]).parent == tmp_path / "out"
+        assert soundfile.info(book["file"]).frames > 10_000
+
+
+async def test_without_a_server(tmp_path: Path) -> None:
+    """The model is in the same process, and a key that other callers would need is not."""
+    parameters = started(
+        tmp_path, "-m", "tests.services.mcp_stdio", str(tmp_path), API_KEYS="me=0123456789abcdef", LOG_LEVEL="DEBUG"
+    )
+    async with mcp.Client(parameters, read_timeout_seconds=PATIENCE) as client:
+        spoken = await client.call_tool("speak", {"text": "Hello there.", "to": "file", "file": "hello.wav"})
+        assert not spoken.is_error, text_of(spoken)
+        assert soundfile.info(tmp_path / "hello.wav").frames > 2_400
+        assert "five dollars" in text_of(await client.call_tool("reading", {"text": "It costs $5."}))
+
+
+async def test_a_server_that_is_away_is_named(tmp_path: Path) -> None:
+    away = started(tmp_path, "-m", "kokoro_server", "mcp", "--url", "http://127.0.0.1:9")
+    async with mcp.Client(away, read_timeout_seconds=PATIENCE) as client:
+        failed = await client.call_tool("voices", {})
+    assert failed.is_error
+    assert "http://127.0.0.1:9" in text_of(failed)
