@@ -3,8 +3,8 @@
     pip install pocketsphinx
     python -m benchmarks.word_times [--url http://localhost:8880] [--languages es fr-FR] [--sentences 50] [--out FILE]
 
-The reference is a forced alignment by pocketsphinx. Its model is of English; each phoneme of another language stands for
-the nearest English one, which is near enough to find where it begins. It gets the phonemes of a word, and no times.
+The reference is a forced alignment by pocketsphinx. Its model is of English; each phoneme of another language stands
+for the nearest English one, which is near enough to find where it begins. It gets the phonemes of a word, and no times.
 """
 
 from __future__ import annotations
