@@ -99,19 +99,9 @@ def spoken(client: httpx.Client, text: str, language: str, voice: str) -> dict[s
 
 def measure(answer: dict[str, Any], text: str, found: Found) -> None:
     """Adds what one answer shows to `found`."""
-    audio = np.frombuffer(base64.b64decode(answer["audio"]), dtype="<i2").astype(np.float32)
-    words, phonemes = answer["words"], answer["phonemes"]
-    found.sentences += 1
-    found.words += len(words)
-    found.several_words_in_one += sum(word["phrase"] for word in words)
-    found.out_of_order += sum(
-        one["end"] > other["start"] or one["char_end"] > other["char_start"] for one, other in pairwise(words)
-    )
-    found.out_of_audio += sum(not 0 <= word["start"] < word["end"] <= len(audio) / RATE + 1e-4 for word in words)
-    covered = {place for word in words for place in range(word["char_start"], word["char_end"])}
-    found.characters_without_a_word += sum(text[i].isalnum() and i not in covered for i in range(len(text)))
-    found.words_not_filled_by_phonemes += len(words) - sum(filled(words, phonemes))
-    spans = aligned(audio, pronunciations(words, phonemes))
+    count_faults(answer, text, found)
+    words = answer["words"]
+    spans = aligned(samples(answer), pronunciations(words, answer["phonemes"]))
     if len(spans) != len(words):
         found.sentences_not_aligned += 1
         return
@@ -119,6 +109,26 @@ def measure(answer: dict[str, Any], text: str, found: Found) -> None:
         found.starts.append(word["start"] - begin)
         found.ends.append(word["end"] - end)
         found.furthest.append((round(found.starts[-1] * 1000), word["text"], text))
+
+
+def samples(answer: dict[str, Any]) -> NDArray[np.float32]:
+    return np.frombuffer(base64.b64decode(answer["audio"]), dtype="<i2").astype(np.float32)
+
+
+def count_faults(answer: dict[str, Any], text: str, found: Found) -> None:
+    """Adds what needs no reference."""
+    words, phonemes = answer["words"], answer["phonemes"]
+    found.sentences += 1
+    found.words += len(words)
+    found.several_words_in_one += sum(word["phrase"] for word in words)
+    found.out_of_order += sum(
+        one["end"] > other["start"] or one["char_end"] > other["char_start"] for one, other in pairwise(words)
+    )
+    length = len(samples(answer)) / RATE + 1e-4
+    found.out_of_audio += sum(not 0 <= word["start"] < word["end"] <= length for word in words)
+    covered = {place for word in words for place in range(word["char_start"], word["char_end"])}
+    found.characters_without_a_word += sum(text[i].isalnum() and i not in covered for i in range(len(text)))
+    found.words_not_filled_by_phonemes += len(words) - sum(filled(words, phonemes))
 
 
 def filled(words: Sequence[dict[str, Any]], phonemes: Sequence[dict[str, Any]]) -> Iterator[bool]:
@@ -153,7 +163,7 @@ def aligned(audio: NDArray[np.float32], words: Sequence[str]) -> Spans:
     """Where the words are heard that have these phones; nothing if they are not found."""
     from pocketsphinx import Decoder
 
-    samples = np.clip(asr.resampled(audio, RATE), -32_768, 32_767).astype("<i2").tobytes()
+    heard = np.clip(asr.resampled(audio, RATE), -32_768, 32_767).astype("<i2").tobytes()
     with tempfile.NamedTemporaryFile("w", suffix=".dict", encoding="utf-8") as file:
         file.writelines(f"w{index} {word}\n" for index, word in enumerate(words))
         file.flush()
@@ -161,7 +171,7 @@ def aligned(audio: NDArray[np.float32], words: Sequence[str]) -> Spans:
     try:
         decoder.set_align_text(" ".join(f"w{index}" for index in range(len(words))))
         decoder.start_utt()
-        decoder.process_raw(samples, full_utt=True)
+        decoder.process_raw(heard, full_utt=True)
         decoder.end_utt()
         found = [each for each in decoder.seg() or () if each.word.startswith("w")]
     except RuntimeError:
