@@ -86,29 +86,29 @@ async def _asked(body: DialogueBody, request: Request, output_format: OutputForm
     return _Asked(LenientRequest(**fields | {"language": None, "turns": turns}), body)
 
 
-Asked = Annotated[_Asked, Depends(_asked)]
+AskedDialogue = Annotated[_Asked, Depends(_asked)]
 
 
 @router.post("", response_class=Response, responses=SPOKEN)
-async def convert(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+async def convert(asked: AskedDialogue, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue and answer with the whole clip."""
     return await clip_response(asked.request, request, timeout)
 
 
 @router.post("/stream", response_class=StreamingResponse, responses=SPOKEN)
-async def stream(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+async def stream(asked: AskedDialogue, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue and send the audio as it is made."""
     return await stream_response(asked.request, request, timeout)
 
 
 @router.post("/with-timestamps", response_model=DialogueWithTimestamps)
-async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+async def with_timestamps(asked: AskedDialogue, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue and return the time of each character and of each turn."""
     return await json_clip_response(request, asked.request, timeout, partial(_timestamps, asked))
 
 
 @router.post("/stream/with-timestamps", response_model=DialogueWithTimestamps, responses=LINES)
-async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+async def stream_with_timestamps(asked: AskedDialogue, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
     return await event_stream(request, asked.request, timeout, NDJSON, partial(_events, asked), error_line)
 
