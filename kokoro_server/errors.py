@@ -20,6 +20,7 @@ KokoroError                   500  internal_error
 │   └── OriginNotAllowed      403  origin_not_allowed
 ├── NoSuchVoice               404  unknown_voice       (to be removed)
 ├── NoSuchJob                 404  unknown_job
+├── NoSuchDownload            404  unknown_download
 ├── Conflict                  409  conflict
 ├── TextTooLong               413  text_too_long
 ├── ClipTooLong               413  clip_too_long
@@ -144,6 +145,10 @@ class NoSuchVoice(KokoroError, status=404, code="unknown_voice"):
 
 class NoSuchJob(KokoroError, status=404, code="unknown_job"):
     """No job of this caller has the id, or its result lacks the part. `GET /jobs` lists the jobs."""
+
+
+class NoSuchDownload(KokoroError, status=404, code="unknown_download"):
+    """No file has this link, or it is over: it works for an hour. Ask for the speech again."""
 
 
 class Conflict(KokoroError, status=409, code="conflict"):

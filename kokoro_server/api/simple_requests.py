@@ -15,10 +15,11 @@ from kokoro_server.api.errors import validated
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.schemas.script import MAX_FIELDS
 from kokoro_server.api.schemas.speech import TTSRequest
-from kokoro_server.errors import BadRequest, InvalidInput, TextTooLong
+from kokoro_server.errors import BadRequest, InvalidInput, NotJson, TextTooLong
 from kokoro_server.runtime.json import JsonObject
 
 PLAIN, FORM, JSON = "text/plain", "application/x-www-form-urlencoded", "application/json"
+MULTIPART = "multipart/form-data"
 WORDS = {"true": True, "false": False}
 MAX_FORM = 1_000_000  # bytes: a letter is up to nine of a form's, and to take these apart takes time
 
@@ -32,6 +33,8 @@ class SimpleRoute(FastPathRoute):
         handle = super().get_route_handler()
 
         async def handle_simple(request: Request) -> Response:
+            if request.method == "POST" and _media_type(request) == MULTIPART:
+                raise NotJson(f"Content-Type: must be {JSON}, {PLAIN} or {FORM} (got {MULTIPART})")
             is_simple = request.method == "POST" and _media_type(request) in (PLAIN, FORM)
             return await handle(await _AsJson.of(request) if is_simple else request)
 

@@ -357,6 +357,11 @@ class Settings(BaseModel):
         return None if self.jobs_path is None or self.jobs_path == NO_JOBS else self.jobs_path / "spool"
 
     @property
+    def downloads_path(self) -> Path | None:
+        """The folder for the files that links of answers lead to; None: there are no links."""
+        return self.spool_path and self.spool_path.with_name("downloads")
+
+    @property
     def key_to_send(self) -> str | None:
         """`KOKORO_API_KEY`, for the commands that send requests to another server."""
         return self.api_key.get_secret_value() if self.api_key else None

@@ -178,3 +178,18 @@ def test_a_wrong_field_is_all_that_is_said(tiny_server: Server) -> None:
     body = {"input": "Hi.", "voice": "x", "voice_aliases": aliases}
     answer = httpx.post(f"{tiny_server.url}/v1/audio/speech", json=body)
     assert answer.json()["error"]["param"] == "voice_aliases.x.rate"
+
+
+@pytest.mark.parametrize("path", ["/tts", "/tts/stream"])
+def test_players_may_ask_before_they_play(tiny_server: Server, path: str) -> None:
+    asked = httpx.head(f"{tiny_server.url}{path}?text=Hello.&format=MP3")
+    assert (asked.status_code, asked.headers["content-type"], asked.content) == (200, "audio/mpeg", b"")
+    assert "x-queue-time-ms" not in asked.headers
+    assert httpx.head(f"{tiny_server.url}{path}?text=Hello.&format=exe").status_code == 422
+    foreign = {"Origin": "https://evil.example"}
+    assert httpx.head(f"{tiny_server.url}{path}?text=Hello.", headers=foreign).status_code == 403
+
+
+def test_a_multipart_form_is_told_what_is_read(tiny_server: Server) -> None:
+    answer = httpx.post(f"{tiny_server.url}/tts", files={"text": (None, "Hello.")})
+    assert (answer.status_code, "x-www-form-urlencoded" in answer.text) == (415, True)

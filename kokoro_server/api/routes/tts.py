@@ -67,6 +67,13 @@ async def stream_of_url(request: Request, timeout: RequestTimeout = None) -> Res
     return await stream_response(query_request(request), request, timeout)
 
 
+@router.head("/tts", include_in_schema=False)
+@router.head("/tts/stream", include_in_schema=False)
+async def check_of_url(request: Request) -> Response:
+    """Players ask what a URL leads to before they play it. Nothing is spoken for that."""
+    return Response(media_type=query_request(request).rendering().output.media_type, headers={"Accept-Ranges": "none"})
+
+
 @router.post(
     "/tts/captioned",
     response_model=Captioned,

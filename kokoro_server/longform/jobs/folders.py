@@ -4,6 +4,7 @@ FOLDER/jobs.sqlite    the jobs
 FOLDER/opening        a lock, held by a process that opens jobs.sqlite
 FOLDER/runner         a lock, held by the process that makes the jobs
 FOLDER/spool/         files without names
+FOLDER/downloads/     files that links of answers lead to
 FOLDER/ID/job.json    the job without its progress, from which a lost jobs.sqlite is made again
 FOLDER/ID/upload.*    the document
 FOLDER/ID/.owner      a lock, held by the process that takes the document, until the job is stored
@@ -35,7 +36,7 @@ from kokoro_server.runtime.files import OWNER, UNFINISHED, is_nearly_full, own
 RETRY_AFTER = 60.0
 _UPLOAD = re.compile(r"upload(\.|$)")
 _ID = re.compile(r"[A-Za-z0-9_-]{16}")
-OURS = ("jobs.sqlite", "opening", "runner", "spool")  # with which the names of files beside the jobs begin
+OURS = ("jobs.sqlite", "opening", "runner", "spool", "downloads")  # with which the names of files beside the jobs begin
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 

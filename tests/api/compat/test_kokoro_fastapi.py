@@ -138,7 +138,7 @@ def test_what_is_put_in_words_can_be_switched_off(
     ("fields", "param"),
     [
         ({"voice_aliases": {"me": "nobody"}, "voice": "me"}, "voice"),
-        ({"return_download_link": True}, "return_download_link"),
+        ({"return_download_link": True, "stream_format": "sse"}, "return_download_link"),
         ({"download_format": "wav"}, "download_format"),
         ({"return_timestamps": True}, "return_timestamps"),
         ({"normalization_options": {"url_normalization": False}}, "normalization_options"),

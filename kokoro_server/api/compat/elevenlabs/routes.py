@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kokoro_server.api.compat.elevenlabs import catalog, speech, websockets
+from kokoro_server.api.compat.elevenlabs import catalog, dialogue, speech, websockets
 
 PREFIX = "/elevenlabs"
 
 router = APIRouter()
 router.include_router(speech.router)
+router.include_router(dialogue.router)
 router.include_router(websockets.router)
 router.include_router(catalog.router)
 

@@ -10,8 +10,9 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.openai.schemas import VoiceName
+from kokoro_server.api.schemas.script import few_turns
 from kokoro_server.audio.encode import Output
-from kokoro_server.config.defaults import default_language
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.text.spoken import KINDS
 from kokoro_server.voices import HeldVoice
@@ -58,6 +59,22 @@ class SpeechBody(BaseModel):
     pronunciation_dictionary_locators: NoDictionaries = None
 
 
+class DialogueInput(BaseModel):
+    text: str = Field(examples=["Did it land?"])
+    voice_id: VoiceName = Field(examples=[BUILT_IN_VOICE])
+
+
+class DialogueBody(BaseModel):
+    """Who says what. `settings` and ElevenLabs' other fields are accepted and change nothing."""
+
+    inputs: Annotated[list[DialogueInput], Field(min_length=1), BeforeValidator(few_turns)]
+    model_id: str | None = Field(default=None, description="Any name will do.", max_length=MAX_NAME)
+    language_code: str | None = Field(default=None, max_length=20, examples=["en"])
+    seed: Seed | None = None
+    apply_text_normalization: Normalization | None = Field(default=None, description="`off`: `normalize` false.")
+    pronunciation_dictionary_locators: NoDictionaries = None
+
+
 class SocketQuery(BaseModel):
     """The query of a WebSocket."""
 
@@ -86,12 +103,12 @@ class ElevenLabsMessage(BaseModel):
 
 
 def request_fields(
-    voice: HeldVoice, asked: SpeechBody | SocketQuery, settings: VoiceSettings | None, output: Output
+    voice: HeldVoice, asked: SpeechBody | DialogueBody | SocketQuery, settings: VoiceSettings | None, output: Output
 ) -> JsonObject:
     """The fields of a TTSRequest, without the text."""
     fields: JsonObject = {
         "voice": voice.name,
-        "language": _language(asked.language_code, voice),
+        "language": spoken_language(asked.language_code, voice),
         "format": output.format,
         "sample_rate": output.sample_rate,
         "sample_format": output.sample_format,
@@ -104,7 +121,7 @@ def request_fields(
     return fields
 
 
-def _language(code: str | None, voice: HeldVoice) -> str | None:
+def spoken_language(code: str | None, voice: HeldVoice) -> str | None:
     """ElevenLabs' codes have no region: `en` means British English for a British voice."""
     if not code:
         return default_language()
@@ -123,3 +140,18 @@ class AudioWithTimestamps(BaseModel):
     audio_base64: str
     alignment: CharacterAlignment | None
     normalized_alignment: CharacterAlignment | None
+
+
+class VoiceSegment(BaseModel):
+    """The characters of a turn, and when it is spoken."""
+
+    voice_id: str
+    start_time_seconds: float
+    end_time_seconds: float
+    character_start_index: int = Field(description="In `alignment`.")
+    character_end_index: int
+    dialogue_input_index: int
+
+
+class DialogueWithTimestamps(AudioWithTimestamps):
+    voice_segments: list[VoiceSegment]

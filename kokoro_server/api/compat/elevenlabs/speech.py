@@ -79,7 +79,7 @@ async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeou
 async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
     events = partial(_events, characters=Characters(asked.speech().written))
-    return await event_stream(request, asked, timeout, NDJSON, events, _error)
+    return await event_stream(request, asked, timeout, NDJSON, events, error_line)
 
 
 def _timestamps(text: str, clip: Clip, _output: Output) -> AudioWithTimestamps:
@@ -103,5 +103,5 @@ async def _events(segments: RenderedSegments, characters: Characters) -> Events:
             alignment = None
 
 
-def _error(error: KokoroError) -> JsonObject:
+def error_line(error: KokoroError) -> JsonObject:
     return {"detail": {"status": error.code, "message": error.message}}

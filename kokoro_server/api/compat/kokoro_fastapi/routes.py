@@ -77,6 +77,7 @@ async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTime
     """Speak a dialogue, each turn in its voice."""
     request.scope["model"] = body.model
     answer = stream_response if body.stream else clip_response
+    body.refuse_link("only POST /v1/audio/speech gives links")
     with _their_field_names():
         return await answer(body.with_their_voices(_own_voices(request)).to_tts_request(), request, timeout)
 

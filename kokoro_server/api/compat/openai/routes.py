@@ -7,8 +7,13 @@ an addition. Open WebUI and similar clients ask for `GET /v1/audio/models` and `
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+import asyncio
+import re
+from pathlib import PurePath
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
 
 from kokoro_server import languages
 from kokoro_server.api.captioned import captioned_response, event_audio
@@ -23,13 +28,16 @@ from kokoro_server.api.compat.openai.schemas import (
     OpenAIVoiceNames,
     OpenAIVoices,
 )
+from kokoro_server.api.downloads import DownloadableResponse, downloads_folder, find_download
 from kokoro_server.api.error_shapes import openai_error
 from kokoro_server.api.middleware.fast_path import FastPathRoute
+from kokoro_server.api.routes.jobs.files import file_response
 from kokoro_server.api.schemas.speech import Captioned
 from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import SSE, Events, RenderedSegments, event_stream, stream_response
 from kokoro_server.api.voice_lists import absent_languages, known_voices
+from kokoro_server.audio.formats import ENCODINGS, Format
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
@@ -40,6 +48,12 @@ ERRORS: Responses = {
     "4XX": {"model": OpenAIErrorAnswer, "description": "A field is wrong (400), too busy (429)"},
     "5XX": {"model": OpenAIErrorAnswer, "description": "As for POST /tts"},
 }
+
+
+DOWNLOAD: Responses = {200: {"description": "The audio", "content": AUDIO}}
+FileName = Annotated[str, Query(description="The name to save the file under; its suffix stays.", max_length=500)]
+NOT_IN_STEM = re.compile(r"[^A-Za-z0-9._-]+")
+MAX_STEM = 100
 
 
 @router.post(
@@ -57,9 +71,25 @@ async def speech(body: OpenAISpeechRequest, request: Request, timeout: RequestTi
     """
     request.scope["model"] = body.model  # for the log
     if body.stream_format == "sse":
+        body.refuse_link("events are no audio file; set stream_format to audio")
         return await event_stream(request, body.to_tts_request(), timeout, SSE, _events, _error_event)
-    answer = stream_response if body.stream else clip_response
-    return await answer(body.to_tts_request(), request, timeout)
+    folder = downloads_folder(request) if body.return_download_link else None
+    respond = stream_response if body.stream else clip_response
+    answer = await respond(body.to_tts_request(), request, timeout)
+    return DownloadableResponse(answer, folder, body.response_format) if folder else answer
+
+
+@router.get("/download/{file}", response_class=FileResponse, responses=DOWNLOAD | ERRORS)
+async def download(file: str, request: Request, name: FileName = "") -> Response:
+    """The audio of an answer to `return_download_link`, for an hour. `Range` asks for a part of it."""
+    path = await asyncio.to_thread(find_download, downloads_folder(request), file)
+    stem = NOT_IN_STEM.sub("_", PurePath(name).stem)[:MAX_STEM].strip("._-") or "speech"
+    encoding = ENCODINGS[cast(Format, path.suffix[1:])]
+    headers = {"Cache-Control": "no-store"}
+    return await file_response(request, path, stem + path.suffix, encoding.media_type, headers)
+
+
+router.add_api_route("/download/{file}", download, methods=["HEAD"], include_in_schema=False)
 
 
 @router.post("/audio/speech/timestamps", response_model=Captioned, responses=ERRORS)

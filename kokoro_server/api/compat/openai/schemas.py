@@ -146,7 +146,10 @@ class KokoroFastAPIFields(BaseModel):
     download_format: AnyCaseFormat | None = Field(
         default=None, description="Must equal `response_format`: the answer is the download."
     )
-    return_download_link: bool = Field(default=False, description="Refused: no file is kept.")
+    return_download_link: bool = Field(
+        default=False,
+        description="`true`: the header `X-Download-Path` has the path of the audio below `/v1`, for an hour.",
+    )
     ssml: bool = Field(default=False, description="The input is an SSML document, `<speak>…</speak>`.")
     allow_voice_tags: bool | None = Field(
         default=None,
@@ -159,11 +162,13 @@ class KokoroFastAPIFields(BaseModel):
         max_length=MAX_ALIASES,
     )
 
+    def refuse_link(self, reason: str) -> None:
+        """Raises NotSupported if a link is asked for."""
+        if self.return_download_link:
+            raise NotSupported(f"return_download_link: {reason}", field="return_download_link")
+
     def refuse_unsupported(self, format: Format) -> None:
         """Raises NotSupported for a field whose promise this server does not keep."""
-        if self.return_download_link:
-            reason = "return_download_link: no file is kept; the answer is the file"
-            raise NotSupported(reason, field="return_download_link")
         if self.download_format not in (None, format):
             reason = "download_format: must equal response_format: the answer is the download"
             raise NotSupported(reason, field="download_format")
@@ -228,6 +233,7 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
         return TaggedRequest(**self._fields())
 
     def to_captioned_request(self) -> CaptionedRequest:
+        self.refuse_link("the answer is no audio file")
         return TaggedCaptionedRequest(**self._fields())
 
     def _fields(self) -> JsonObject:

@@ -1,0 +1,113 @@
+"""Links to the audio of an answer, as Kokoro-FastAPI's web player asks for them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from kokoro_server.api import downloads
+from kokoro_server.errors import NoSuchDownload
+from tests import servers
+from tests.servers import Server
+
+# As the player of Kokoro-FastAPI 0.8.0 sends it.
+RECORDED: dict[str, Any] = {
+    "input": "Hello there. It was late.",
+    "voice": "af_bella",
+    "response_format": "mp3",
+    "download_format": "mp3",
+    "stream": True,
+    "speed": 1,
+    "return_download_link": True,
+    "return_timing": True,
+}
+
+
+def speech(server: Server, **fields: Any) -> httpx.Response:
+    return httpx.post(f"{server.url}/v1/audio/speech", json=RECORDED | fields, timeout=300)
+
+
+def link(server: Server, answer: httpx.Response) -> str:
+    return f"{server.url}/v1{answer.headers['x-download-path']}"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("text", ["Hello.", "Hello there. " * 40])
+def test_the_link_has_the_same_bytes(tiny_server: Server, stream: bool, text: str) -> None:
+    answer = speech(tiny_server, stream=stream, input=text)
+    assert answer.status_code == 200, answer.text
+    kept = httpx.get(link(tiny_server, answer) + "?name=../my clip.exe")
+    assert kept.content == answer.content
+    assert kept.headers["content-type"] == "audio/mpeg"
+    assert 'filename="my_clip.mp3"' in kept.headers["content-disposition"]
+    assert kept.headers["cache-control"] == "no-store"
+
+
+def test_players_seek_and_ask_for_the_length(tiny_server: Server) -> None:
+    answer = speech(tiny_server, stream=False)
+    address = link(tiny_server, answer)
+    assert int(httpx.head(address).headers["content-length"]) == len(answer.content)
+    part = httpx.get(address, headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part.content) == (206, answer.content[10:20])
+
+
+def test_links_cannot_be_guessed_or_lead_elsewhere(tiny_server: Server) -> None:
+    one, other = (speech(tiny_server).headers["x-download-path"] for _ in range(2))
+    assert one != other
+    for name in ("a" * 22 + ".mp3", "..%2Fjobs.sqlite", "%2Fetc%2Fpasswd", one.removeprefix("/download/")[:-4]):
+        answer = httpx.get(f"{tiny_server.url}/v1/download/{name}")
+        assert answer.status_code == 404, name
+
+
+def test_without_the_field_nothing_is_kept(tiny_server: Server) -> None:
+    assert "x-download-path" not in speech(tiny_server, return_download_link=False).headers
+
+
+def test_what_has_no_file_has_no_link(tiny_server: Server) -> None:
+    for path, fields in (
+        ("/v1/audio/speech", {"stream_format": "sse"}),
+        ("/v1/audio/speech/timestamps", {}),
+        ("/dev/captioned_speech", {}),
+        ("/dev/dialogue", {"input": "", "turns": [{"text": "Hello."}]}),
+    ):
+        answer = httpx.post(tiny_server.url + path, json=RECORDED | fields)
+        assert (answer.status_code, "return_download_link" in answer.text) == (400, True), answer.text
+
+
+def test_an_answer_that_is_broken_off_leaves_nothing(tiny_server: Server) -> None:
+    with httpx.stream(
+        "POST", f"{tiny_server.url}/v1/audio/speech", json=RECORDED | {"input": "A long text. " * 2000}, timeout=300
+    ) as answer:
+        address = link(tiny_server, answer)
+        next(answer.iter_raw())
+    time.sleep(1)
+    assert httpx.get(address).status_code == 404
+    folder = tiny_server.log.parent / "jobs" / "downloads"
+    assert not list(folder.glob("*.unfinished"))
+
+
+def test_a_server_that_keeps_no_files_says_so(tmp_path: Path) -> None:
+    with servers.running(servers.TINY, tmp_path / "log", JOBS_PATH="none") as server:
+        answer = speech(server)
+        assert (answer.status_code, "JOBS_PATH" in answer.text) == (400, True)
+        assert speech(server, return_download_link=False).status_code == 200
+
+
+def test_old_files_and_too_many_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"{letter * 22}.wav" for letter in "abc"]
+    for age, name in zip((2, 1, 0), names, strict=True):
+        (tmp_path / name).write_bytes(bytes(1000))
+        os.utime(tmp_path / name, (0, time.time() - age * 0.9 * downloads.LIFETIME))
+    assert downloads.find_download(tmp_path, names[1])
+    with pytest.raises(NoSuchDownload, match="60 minutes"):
+        downloads.find_download(tmp_path, names[0])
+    downloads.remove_old(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == names[1:]
+    monkeypatch.setattr(downloads, "MAX_BYTES", 1500)
+    downloads.remove_old(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == names[2:]
