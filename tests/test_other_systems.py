@@ -67,12 +67,12 @@ def test_nothing_is_degraded_and_its_log_has_no_traceback(server: Server) -> Non
     assert "Traceback" not in server.lines()
 
 
-def test_a_signal_stops_it(environ: dict[str, str], tmp_path: Path) -> None:
-    with servers.running(SERVICE, tmp_path / "log", SERVER_PROCESSES="1", **environ) as server:
-        child = server.child_pid()
-        assert server.stop() == 0
-        assert servers.gone_within(child, 10)
-        assert "Traceback" not in server.lines()
+def test_a_signal_stops_it(server: Server) -> None:
+    """The last test of this server."""
+    child = server.child_pid()
+    assert server.stop() == 0
+    assert servers.gone_within(child, 10)
+    assert "Traceback" not in server.lines()
 
 
 def test_it_says_that_windows_has_one_process_alone(tmp_path: Path) -> None:
