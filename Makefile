@@ -22,7 +22,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs screenshots clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs release-check screenshots clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -114,6 +114,13 @@ audit: $(VENV)/.dev
 	$(PIP) freeze --exclude-editable > $(VENV)/audit/packages.txt
 	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/packages.txt
 
+# The wheel and the sdist as they are released, into dist/: each is installed in a fresh environment, serves and speaks.
+# TAG: the tag of the release, which must be that of the version.
+release-check: $(VENV)/.made
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip --disable-pip-version-check install -q build==1.6.1 check-jsonschema==0.39.0
+	$(VENV)/release/bin/python -m tests.release_check $(if $(TAG),--tag "$(TAG)")
+
 bench: $(VENV)/.dev
 	$(BIN)/kokoro-server assets fetch
 	$(BIN)/python -m benchmarks.engine_bench
@@ -139,7 +146,7 @@ $(VENV)/.onnx: $(VENV)/.made pyproject.toml constraints.txt requirements-cpu.txt
 $(VENV)/.torch: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) install $(TORCH)
 	$(PIP) install --no-deps --ignore-requires-python -c constraints.txt kokoro misaki
-	$(PIP) install -c constraints.txt -e '.[torch,g2p]'
+	$(PIP) install -c constraints.txt -e '.[torch]'
 	@touch $@
 
 $(VENV)/.ja $(VENV)/.zh: $(VENV)/.$(ENGINE)
@@ -147,7 +154,7 @@ $(VENV)/.ja $(VENV)/.zh: $(VENV)/.$(ENGINE)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.torch
-	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,ja,zh,dev]'
+	$(PIP) install -c constraints.txt -e '.[torch,ja,zh,dev]'
 	@touch $@
 
 $(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
@@ -169,5 +176,5 @@ $(VENV)/.cluster: $(VENV)/.made pyproject.toml constraints.txt requirements-cpu.
 	@touch $@
 
 $(VENV)/.asr: $(VENV)/.dev
-	$(PIP) install -c constraints.txt -e '.[cpu,torch,g2p,ja,zh,dev,asr]'
+	$(PIP) install -c constraints.txt -e '.[torch,ja,zh,dev,asr]'
 	@touch $@

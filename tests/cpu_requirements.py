@@ -16,7 +16,6 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "requirements-cpu.txt"
-EXTRAS = ("cpu", "g2p")
 # What each of these requires and nothing here uses. Where it is imported, kokoro_server/g2p/service/stubs.py stands in.
 UNUSED = {
     "huggingface-hub": {"hf-xet"},  # another protocol for downloads
@@ -38,7 +37,7 @@ def project() -> dict[str, list[str]]:
     return {"": facts["dependencies"], **facts["optional-dependencies"]}
 
 
-def needed(extras: Iterable[str] = EXTRAS, without: Container[str] = ()) -> dict[str, str]:
+def needed(extras: Iterable[str] = (), without: Container[str] = ()) -> dict[str, str]:
     """The names of all packages, each with the condition under which it is needed; `without` these and theirs."""
     found: dict[str, str] = {}
     known = project()
@@ -49,7 +48,8 @@ def needed(extras: Iterable[str] = EXTRAS, without: Container[str] = ()) -> dict
         name = normal(requirement.name)
         if name in without or name in UNUSED.get(parent, ()) or not _applies(requirement):
             continue
-        if parent == "kokoro-server" and requirement.marker:
+        # make serve and the images install misaki on newer Pythons too, with --ignore-requires-python.
+        if parent == "kokoro-server" and "python_version" not in str(requirement.marker or "python_version"):
             condition = f"; {requirement.marker}"
         if name not in found:
             found[name] = condition

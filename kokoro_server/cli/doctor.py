@@ -35,8 +35,8 @@ from kokoro_server.runtime.machine import available_cores
 from kokoro_server.runtime.sockets import bind
 
 NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too
-G2P_MODULES = ("misaki", "spacy", "espeakng_loader", "phonemizer", "num2words")
-G2P_ADVICE = "pip install 'kokoro-server[g2p]', or set G2P_SERVICE_URL to a service that runs elsewhere"
+G2P_MODULES = ("spacy", "espeakng_loader", "phonemizer", "num2words")
+G2P_ADVICE = "pip install kokoro-server, or set G2P_SERVICE_URL to a service that runs elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _cpu_kernels(settings: Settings) -> tuple[str, str]:
     try:
         importlib.import_module("numba")
     except Exception as error:  # it checks the versions of other packages, and loads LLVM
-        return " without fused kernels", f"numba cannot be imported ({error}); pip install 'kokoro-server[cpu]'"
+        return " without fused kernels", f"numba cannot be imported ({error}); pip install kokoro-server"
     return f" with fused kernels for {instructions()}", ""
 
 

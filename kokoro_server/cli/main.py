@@ -38,14 +38,19 @@ examples:
   kokoro-server say book.epub -o book.m4b                an audiobook; goes on where it was stopped
   kokoro-server bulk texts.jsonl clips/                  a file for each line; goes on where it was stopped
   kokoro-server voices --language en-GB
+  kokoro-server service install                          starts when you log in
   kokoro-server doctor                                   when something does not work
 
 Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' shows its options."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status. A failure is one line on stderr."""
-    options = _parser().parse_args(arguments)
+    """Run a command and return its exit status. A failure is one line on stderr. No arguments: the help."""
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help()
+        return 0
+    options = parser.parse_args(arguments)
     # numpy reads it on import. Without it, numpy would use all cores, whatever a container's quota.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
@@ -98,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_address(g2p, "G2P_")
     g2p.set_defaults(run=_g2p)
 
+    _add_service(commands)
     add_say(commands, _command("say"))
     add_bulk(commands, _command("bulk"))
     _add_cluster(commands)
@@ -143,6 +149,26 @@ def _parser() -> argparse.ArgumentParser:
 def _add_address(command: argparse.ArgumentParser, prefix: str = "") -> None:
     command.add_argument("--host", help=f"address to listen on (default: {prefix}HOST)")
     command.add_argument("--port", type=int, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
+
+
+def _add_service(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    service = commands.add_parser(
+        "service",
+        help="start the server with the system: by systemd, launchd or Windows's Task Scheduler",
+        description="Lets the system run 'serve' from when you log in, or with --system from the machine's start.",
+    )
+    actions = service.add_subparsers(title="actions", required=True, metavar="ACTION")
+    for action, text in (
+        ("install", "write the service's file, start it, and restart it when it fails"),
+        ("uninstall", "stop it and remove the file"),
+        ("status", "show whether it runs"),
+    ):
+        command = actions.add_parser(action, help=text)
+        command.add_argument("--system", action="store_true", help="for the whole machine; needs root, not on Windows")
+        if action == "install":
+            _add_address(command)
+            command.add_argument("--print", action="store_true", help="show the file and change nothing")
+        command.set_defaults(run=_command("service"), action=action)
 
 
 def _tcp_address(uri: str) -> tuple[str, int]:
@@ -223,8 +249,10 @@ def _g2p(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _assets_fetch(settings: Settings, _options: argparse.Namespace) -> int:
-    from kokoro_server.assets import library
+    from kokoro_server.assets import late_packages, library
 
+    if settings.g2p_url is None:
+        late_packages.ensure_misaki(settings.cache_dir)
     if settings.model_path is None:
         library.improve(settings.cache_dir, settings.asset_source)
     assets = library.ensure(settings.cache_dir, settings.asset_source, settings.model_path)

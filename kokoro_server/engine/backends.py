@@ -15,7 +15,7 @@ from kokoro_server.errors import ConfigError
 Backend = Literal["torch", "onnx"]
 
 REQUIRED = {"torch": ("torch", "kokoro", "transformers"), "onnx": ("onnxruntime",)}
-EXTRA = {"torch": "pip install 'kokoro-server[torch]'", "onnx": "pip install 'kokoro-server[cpu]'"}
+EXTRA = {"torch": "pip install 'kokoro-server[torch]'", "onnx": "pip install kokoro-server"}
 CUDA_DRIVER = {"Windows": "nvcuda.dll"}
 GPUS = ("cuda", "mps")
 

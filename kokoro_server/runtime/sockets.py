@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -17,7 +19,9 @@ from kokoro_server.errors import ConfigError, SetupError
 
 log = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# SIGBREAK is Windows's Ctrl-Break.
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGBREAK") if hasattr(signal, name))
+CAN_SHARE = hasattr(socket, "AF_UNIX") and hasattr(socket, "send_fds")  # sockets among processes: not on Windows
 SHUTDOWN_GRACE = 10  # seconds that running requests get when the server is asked to stop
 MAX_UNSENT = 128 * 1024  # bytes that the kernel buffers beyond what it may send: by default, megabytes
 UNREAD_GRACE = 30.0  # seconds after STREAM_IDLE_TIMEOUT in which a client may still read
@@ -38,6 +42,16 @@ class Listeners:
         for listener in filter(None, (self.http, self.wyoming)):
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
+
+
+def on_signals(stop: Callable[[int], object]) -> None:
+    """Let the running event loop call `stop` with the number of each signal that ends a server."""
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:
+        try:
+            loop.add_signal_handler(number, stop, number)
+        except NotImplementedError:  # on Windows
+            signal.signal(number, lambda number, _frame: loop.call_soon_threadsafe(stop, number))
 
 
 def ignore_hangup() -> None:

@@ -87,6 +87,11 @@ class SupervisedChild(ABC):
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
+    def kill(self) -> None:
+        if self._process and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
     @abstractmethod
     async def _launch(self) -> Process: ...
 
@@ -185,7 +190,7 @@ class SupervisedChild(ABC):
                 if misses >= self._policy.max_misses:
                     silent = misses * self._policy.watch_interval
                     log.error("process hangs name=%s pid=%s silent_s=%.0f, killing it", self.name, self.pid, silent)
-                    self.signal(signal.SIGKILL)
+                    self.kill()
             return ended.result()
         finally:
             await cancel(ended)
@@ -200,7 +205,7 @@ class SupervisedChild(ABC):
             async with asyncio.timeout(grace):
                 await process.wait()
         except TimeoutError:
-            self.signal(signal.SIGKILL)
+            self.kill()
             await process.wait()
         await self._clean_up()
         self._process = None

@@ -28,12 +28,12 @@ from kokoro_server.runtime.event_loop import freeze_heap, trim_now_and_then
 from kokoro_server.runtime.machine import thread_count
 from kokoro_server.runtime.sockets import (
     SHUTDOWN_GRACE,
-    SIGNALS,
     Listeners,
     ignore_hangup,
     listen,
     log_ready,
     log_wyoming,
+    on_signals,
 )
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,6 @@ async def _wyoming(
 
 def _stop_on_signals(server: Server) -> Callable[[], None]:
     """Returns a function that stops the server as a signal does."""
-    loop = asyncio.get_running_loop()
     ignore_hangup()
     starting = asyncio.current_task()
     assert starting is not None
@@ -150,6 +149,5 @@ def _stop_on_signals(server: Server) -> Callable[[], None]:
         else:
             starting.cancel()
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
+    on_signals(stop)
     return lambda: stop(signal.SIGTERM)

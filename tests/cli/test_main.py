@@ -11,7 +11,7 @@ from kokoro_server.cli import bench, voices
 from kokoro_server.cli import main as cli
 from kokoro_server.observability import logs
 
-COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "doctor")
+COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "doctor", "service")
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +19,13 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder of its own, and without taking the log away from pytest."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(logs, "configure", lambda _level: None)
+
+
+def test_without_arguments_it_says_how_to_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    shown = capsys.readouterr()
+    assert "kokoro-server serve" in shown.out
+    assert shown.err == ""
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +53,6 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["say", "Hello.", "-s", "9"], "'9' is not a number from 0.25 to 4"),
         (["say", "Hello.", "-s", "nan"], "'nan' is not a number from 0.25 to 4"),
         (["sing"], "invalid choice: 'sing'"),
-        ([], "required: COMMAND"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ class CachedBuild:
 def key(weights: str, precision: CpuPrecision) -> Key:
     """The key of a build made by what is installed here."""
     if importlib.util.find_spec("onnxruntime") is None:
-        raise ConfigError("onnxruntime is not installed; pip install 'kokoro-server[cpu]'")
+        raise ConfigError("onnxruntime is not installed; pip install kokoro-server")
     import onnxruntime
 
     machine = f"{platform.machine()}-{instructions()}"

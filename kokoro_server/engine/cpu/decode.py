@@ -45,7 +45,7 @@ LONG_FRAMES = 480  # after a row longer than this (12 s), the system gets the ar
 # Two correct ways to round to bytes are 26 to 28 dB apart here. A wrong result leaves 11 dB at most.
 MIN_LIKENESS = 15.0  # dB
 MISMATCH = "the fast kernels give other results than onnxruntime on this processor; please report it"
-NO_NUMBA = "numba is not installed, so speech takes about twice as long; pip install 'kokoro-server[cpu]'"
+NO_NUMBA = "numba is not installed, so speech takes about twice as long; pip install kokoro-server"
 
 
 class Decode(Protocol):

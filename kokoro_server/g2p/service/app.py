@@ -19,6 +19,8 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
 from kokoro_server import __version__, languages
+from kokoro_server.assets import late_packages
+from kokoro_server.config.settings import Settings
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
 from kokoro_server.g2p import schemas
 from kokoro_server.g2p.service import error_handlers
@@ -161,6 +163,7 @@ def run(
     _limit_libraries()
     ignore_hangup()
     signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
+    late_packages.ensure_misaki(Settings.load().cache_dir)
     converter = Converter()
     with bind(host, port, settings="") as listener, contextlib.redirect_stdout(sys.stderr):
         listener.listen()  # so that a client may connect as soon as it knows the port

@@ -118,7 +118,7 @@ class Converter:
         except Exception as error:
             self._failures[language] = f"{type(error).__name__}: {error}"
             raise G2PUnavailable(
-                f"{language.name} cannot be loaded: {error}; pip install 'kokoro-server[g2p]'", retry_after=60
+                f"{language.name} cannot be loaded: {error}; pip install kokoro-server", retry_after=60
             ) from error
         self._failures.pop(language, None)
         self._phonemizers[language] = loaded

@@ -116,18 +116,25 @@ class Journal:
 
     def is_made(self, offset: int) -> bool:
         """Whether the line there is of a clip, not of a failure."""
-        return os.pread(self._file.fileno(), 1, offset) == b"+"
+        return self._bytes_at(offset, 1) == b"+"
 
     def read(self, offset: int) -> JsonObject:
         """The record of the line there."""
         line = bytearray()
         while not line.endswith(b"\n"):
-            chunk = os.pread(self._file.fileno(), READ_BYTES, offset + len(line))  # moves no file position
+            chunk = self._bytes_at(offset + len(line), READ_BYTES)
             if not chunk:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), self._file.name)
             line += chunk[: chunk.find(b"\n") + 1] or chunk
         record: JsonObject = json.loads(line[line.index(b"{") :])
         return record
+
+    def _bytes_at(self, offset: int, size: int) -> bytes:
+        if hasattr(os, "pread"):  # not on Windows; it moves no file position
+            return os.pread(self._file.fileno(), size, offset)
+        with self._turn:  # `append` goes to the end by itself
+            self._file.seek(offset)
+            return self._file.read(size)
 
     def files(self) -> Iterator[str]:
         """The files that earlier runs made, whether they still exist or not."""

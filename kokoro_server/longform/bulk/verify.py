@@ -62,7 +62,8 @@ class Verifier:
 
 
 def _begin() -> None:
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(NICENESS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

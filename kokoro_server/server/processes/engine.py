@@ -16,7 +16,7 @@ from kokoro_server.errors import EngineUnavailable
 from kokoro_server.observability.metrics import Metrics
 from kokoro_server.runtime.background import background, unless_set
 from kokoro_server.runtime.event_loop import freeze_heap, trim_now_and_then, watch_lag
-from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, SIGNALS
+from kokoro_server.runtime.sockets import SHUTDOWN_GRACE, on_signals
 from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.server.ipc.server import IpcServer
 from kokoro_server.server.ipc.shared_state import ENGINE, SharedState
@@ -38,7 +38,6 @@ async def serve(
 ) -> None:
     """Serve until a signal. Raises SetupError if something is missing, EngineUnavailable for a lost device."""
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     lost: list[str] = []
 
     def device_lost(reason: str) -> None:
@@ -46,8 +45,7 @@ async def serve(
         lost.append(reason)
         stop.set()
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop.set)
+    on_signals(lambda _number: stop.set())
     model = await unless_set(stop, _load(settings, load))
     if model is None:
         return

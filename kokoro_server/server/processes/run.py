@@ -6,6 +6,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.machine import available_cores
+from kokoro_server.runtime.sockets import CAN_SHARE
 from kokoro_server.server.processes.child import LOADER, loader_named
 
 # The second core is for the engine process and for G2P. Workers are half idle even so: a request to a worker that is
@@ -18,7 +19,7 @@ def worker_count(settings: Settings) -> int:
     """How many processes answer requests. With 1, that process holds the model, too."""
     if settings.server_processes:
         return settings.server_processes
-    if not backends.expects_nvidia_gpu(settings):
+    if not CAN_SHARE or not backends.expects_nvidia_gpu(settings):
         return 1
     return max(1, min(MAX_WORKERS, int(available_cores() / CORES_PER_WORKER)))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
-import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -20,13 +18,14 @@ from kokoro_server.errors import ConfigError, EngineUnavailable, KokoroError, Se
 from kokoro_server.runtime.background import background, unless_set
 from kokoro_server.runtime.files import OwnedFolder
 from kokoro_server.runtime.sockets import (
+    CAN_SHARE,
     SHUTDOWN_GRACE,
-    SIGNALS,
     Listeners,
     ignore_hangup,
     listen,
     log_ready,
     log_wyoming,
+    on_signals,
 )
 from kokoro_server.server.ipc.shared_state import ENGINE, FIRST_WORKER, SUPERVISOR, SharedState
 from kokoro_server.server.processes.server_process import POLICY, ServerProcess, Spare, launch
@@ -77,10 +76,8 @@ class Supervisor:
 
     async def run(self) -> None:
         """Serve until a signal. Raises SetupError if something is missing, EngineUnavailable if restarts fail."""
-        loop = asyncio.get_running_loop()
         ignore_hangup()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
+        on_signals(self._on_signal)
         with closing(listen(self._settings)) as listeners:
             async with self.running(listeners):
                 if not self._stop.is_set():
@@ -146,7 +143,7 @@ class Supervisor:
         self._stop.set()
         if self._signals > 1:  # whoever asks twice does not want to wait
             for process in self._processes:
-                process.signal(signal.SIGKILL)
+                process.kill()
 
     def _give_up(self, reason: str) -> None:
         log.critical("giving up: %s", reason)
@@ -211,7 +208,7 @@ async def _stop_all(workers: list[ServerProcess]) -> None:
 
 
 async def serve(settings: Settings, workers: int, load: str) -> None:
-    if not hasattr(socket, "AF_UNIX") or not hasattr(socket, "send_fds"):
+    if not CAN_SHARE:
         raise ConfigError("SERVER_PROCESSES: this system can have only one; set SERVER_PROCESSES=1")
     with socket_folder() as folder, closing(SharedState.create(FIRST_WORKER + workers)) as state:
         await Supervisor(settings, workers, load, state, Path(folder) / "engine").run()
