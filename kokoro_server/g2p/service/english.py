@@ -199,8 +199,9 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
         return self._found(to_latin(token.text))
 
     def _ask(self, text: str) -> Found:
-        found: Found = super().__call__(en.MToken(text, "", ""))
-        return found
+        phonemes, rating = super().__call__(en.MToken(text, "", ""))
+        # espeak writes an r into the vowel before it, too, and misaki then makes two of them.
+        return phonemes and phonemes.replace("ɹɹ", "ɹ"), rating
 
     def spell(self, text: str) -> str:
         """The names of the characters of `text`, where espeak has any."""

@@ -113,6 +113,8 @@ def _street_address(match: Any, dialect: Dialect) -> SpokenWords:
     if street in ("Dr", "St") and _NAME_AFTER.match(match.string, match.end()):
         return None
     claims: list[tuple[Where, str]] = [("number", in_pairs(match["number"], dialect))]
+    if match["part"]:
+        claims.append(("part", f" {letters(match['part'], dialect)}"))
     if way:
         claims.append(("before", _COMPASS[way]))
     claims += _in_small_letters(match, "name")
@@ -150,6 +152,10 @@ def _small_street(match: Any, _dialect: Dialect) -> SpokenWords:
 
 def _way(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("all", _COMPASS[match["way"]])] if follows(match, _BEFORE_WAY) else None
+
+
+def _compass(match: Any, _dialect: Dialect) -> SpokenWords:
+    return [("all", _COMPASS[match["way"]])]
 
 
 def _road_way(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -255,7 +261,7 @@ RULES = [
     ),
     number_rule(
         "street",
-        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<number>[0-9]{{1,5}})\s(?:(?P<before>(?P<way>{_WAY})\.?)\s)?(?P<name>{_NAME}"
+        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<number>[0-9]{{1,5}})(?P<part>[A-Da-d])?\s(?:(?P<before>(?P<way>{_WAY})\.?)\s)?(?P<name>{_NAME}"
         rf"(?:\s{_NAME}){{0,2}}?)\s(?P<all>(?P<street>{_STREET}){_AFTER_STREET})",
         _street_address,
     ),
@@ -288,6 +294,29 @@ RULES = [
         lambda match, _dialect: _COMPASS[match["way"]],
         _ANY_WAY,
         at=_AT_WAY,
+    ),
+    # Meet at E 86th & Lex.
+    rule(
+        "compass",
+        rf"(?<=\b(?i:at|on|near|to|from|and|between)\s)(?P<all>(?P<way>[NSEW])\.?)(?=\s{_ORDINAL}\b(?!\s(?:grade|place|"
+        r"century|inning|period|day|year|time)))",
+        _compass,
+        "NSEW",
+        DIGITS,
+    ),
+    # 3 mi. N of town, 40 km SW.
+    rule(
+        "compass",
+        rf"(?<=[0-9]\s?(?:mi|km|miles?|kms?|blocks?|yards?|ft)\.?\s)(?P<all>(?P<way>{_CAPITAL_WAY}))(?=\s\p{{Ll}}|[.,;)]|\s*\Z)",
+        _compass,
+        _ANY_WAY,
+        DIGITS,
+    ),
+    # 75004 Paris: the code of a town.
+    number_rule(
+        "postal code",
+        r"(?<=\p{L}\.?,\s|\n|\bF-|\bD-)(?P<code>[0-9]{5})(?=\s\p{Lu}\p{Ll}{2,20}(?:\s*\Z|[,.;)\n]))",
+        lambda match, _dialect: digits(match["code"]),
     ),
     # US-101 N, I-95 S, Hwy 1 S.
     rule(

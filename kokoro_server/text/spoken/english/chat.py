@@ -15,7 +15,8 @@ _FILE = vocabulary.load("english_chat")
 _SAID = _FILE.words("chat")
 _AMONG = frozenset(_FILE.having("chat", "among"))
 _LETTERS = frozenset(word for word in _AMONG if len(word) == 1) - {"u", "r"}
-_DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec", "Secs"}  # a dot makes them something else
+_HINTS = _AMONG - _LETTERS - {"da", "dis", "id", "ill", "v"}  # words that show that others are chat
+_DOTTED = _LETTERS | {"dr", "fr", "min", "mo", "sec", "Secs", "Yrs"}  # a dot makes them something else
 _CAPS = frozenset(_FILE.having("chat", "caps"))
 _FORMS = _SAID | {key.capitalize(): words for key, words in _SAID.items() if key not in _AMONG or len(key) > 2}
 _FORMS |= {key.upper(): _SAID[key] for key in _CAPS}
@@ -42,6 +43,16 @@ _BESIDE = {
     for letter, pattern in {
         "b": r"\b(?:ll|to|2|will|can|must|wanna|gonna|gotta|would|could|should|not|might|dont|cant|wont|u|just) \0|"
         r"\0 (?:there|here|back|careful|safe|nice|good|right|late|home|ok|happy)\b",
+        "id": r"(?:\A|[a-z,.!?] )\0 (?:love|like|rather|say|be|b|have|hav|go|come|do|never|prefer|need|want|hate)\b",
+        "ig": r"[a-z] \0(?:[.!]*\s*\Z|,)|\A\0[, ]",
+        "ill": r"(?:\A|[a-z,.!?] )\0 (?:be|b|see|c|cu|call|text|txt|msg|send|let|lyk|check|ask|try|pay|take|go|get|come|"
+        r"bring|just|prob|probs|probably|do|have|pick|meet|tell|give|brb|b|make|wait|order|never|also|find|give|add|"
+        r"dm|ping|help|grab|buy|show|drop|leave|stay|start|talk|think|look|need|cook|drive|join|keep|hit|stop|miss)\b",
+        "pw": r"\b(?:wifi|my|ur|the|your|email|new|a|netflix) \0",
+        "prob": r"(?<!\bno )\0",
+        "sm": r"\b(?:u|ty|you|thanks|thx|that|this|it|him|her) \0",
+        "v": r"\b(?:is|was|r|are|im|am|so|its|feeling|feel|looks|look|very|v|were) \0 [a-z]{3}|\A\0 [a-z]{3}",
+        "da": r"\0 (?!vinci|silva|gama|costa|nang)",
         "atm": r"(?<!\ban )(?<!\bthe )\0",
         "mo": r"[0-9] ?\0",
         "def": r"(?<!\bthe )(?<!\ba )(?<!\bof )\0",
@@ -101,7 +112,7 @@ def _is_chat(match: Any) -> bool:
     words = _WORD.findall(f"{left} {right}")
     if not _SIGNS.isdisjoint(words) or any(word.lower() in _SIGNS for word in words[:1]):
         return True
-    typed = not _AMONG.isdisjoint(word for word in words if word not in _LETTERS)
+    typed = not _HINTS.isdisjoint(words)
     return typed or (match[0] in _ALONE and bool(words) and not _CAPITAL.search(f"{left}{match[0]}{right}"))
 
 

@@ -103,6 +103,14 @@ def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
     return _date(match["y"] or "", month, day, dialect)
 
 
+def _days(match: Any, dialect: Dialect) -> SpokenWords:
+    """12/23-1/2."""
+    dates = [_date("", *map(int, match[group].split("/")), dialect) for group in ("from", "to")]
+    if not all(dates) or dialect.british:
+        return None
+    return [("from", dates[0] or ""), ("dash", "to"), ("to", dates[1] or "")]
+
+
 def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
     return _WEEKDAYS[match["weekday"].rstrip(".")]
 
@@ -161,6 +169,14 @@ RULES = [
     ),
     number_rule(
         "date",
+        rf"{LEFT}(?P<from>1?[0-9]/[1-3]?[0-9])\s?(?P<dash>{DASH})\s?(?P<to>1?[0-9]/[1-3]?[0-9])(?![\p{{L}}\p{{N}}/%\"″]|[.,:-][0-9])"
+        rf"(?<=\b(?i:on|due|dates?|out|off|away|from|open|closed|ooo|pto|week|vacation|leave|for|in|between|sale|trip):?\s"
+        rf"[0-9/]{{3,5}}\s?{DASH}\s?[0-9/]{{3,5}})(?!\s(?:cups?|in|inch|inches|tsp|tbsp|oz|lbs?)\b)",
+        _days,
+        "/",
+    ),
+    number_rule(
+        "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:(?i:on|due|before|dated?|since|until|till|starting|ending)|(?:{_ANSWERED}) by|"
         rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
@@ -169,7 +185,7 @@ RULES = [
     ),
     rule(
         "weekday",
-        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|"
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}(?:\b|[ap]m\b))|"
         rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b|,?\s(?:and|or|to|&)\s{_ANY_WEEKDAY}\b|"
         r"\s(?:(?:at|@)\s[0-9]|at noon|(?:morning|afternoon|evening|night)s?\b))",
         _weekday,

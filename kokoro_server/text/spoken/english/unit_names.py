@@ -116,8 +116,8 @@ def _dosed(match: Any) -> bool:
 
 
 def _point(match: Any) -> bool:
-    """She scored 1 pt, a 12 pt font; not 1 pt cream."""
-    return _scored(match) or _POINTS.match(_following(match)) is not None
+    """She scored 1 pt, a 12 pt font, 3-pt. shooting; not 1 pt cream."""
+    return bool(match["hyphen"]) or _scored(match) or _POINTS.match(_following(match)) is not None
 
 
 # Symbols that stand for another where a condition holds.
@@ -171,6 +171,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "HP": lambda _match: True,
     "bps": lambda match: len(match["amount"]) > 3,  # below a thousand they are basis points
     "AU": _after_space,
+    "Ga": lambda match: _after_space(match) and "." in match["amount"],
     "c": _spoonful,
     "C": lambda match: _INGREDIENT.match(_following(match)) is not None,
     "U": lambda match: _after_space(match) and _insulin(match),
