@@ -161,7 +161,7 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
+        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9]|(?<=\b[Aa]pt|\b[Ss]te|\b[Uu]nit|\b[Rr]m)\s\#[0-9])",
         _before_number,
         DIGITS,
         at=AT_WORD_BEFORE_NUMBER,

@@ -185,7 +185,7 @@ RULES = [
     ),
     rule(
         "weekday",
-        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}(?:\b|[ap]m\b))|"
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}(?:\b|[apAP][mM]\b))|"
         rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b|,?\s(?:and|or|to|&)\s{_ANY_WEEKDAY}\b|"
         r"\s(?:(?:at|@)\s[0-9]|at noon|(?:morning|afternoon|evening|night)s?\b))",
         _weekday,

@@ -39,6 +39,15 @@ RULES = [
         _ratio,
         ":",
     ),
+    # A 1/4-20 bolt, 10-32 x 3/4" screws: the size and the threads.
+    rule(
+        "series",
+        r"(?<=(?<![0-9.,$])(?:[468]|10|12|[135]/(?:4|8|16|2)))-(?=(?:16|18|20|24|28|32|40)\s(?:x\b|(?:machine )?"
+        r"(?:bolts?|screws?|threads?|taps?|nuts?|UNC|UNF)\b))",
+        " ",
+        "-",
+        DIGITS,
+    ),
     # 40-30 in tennis.
     number_rule(
         "score",

@@ -53,7 +53,8 @@ def _after(pattern: str) -> Callable[[Any], bool]:
 VERBS = any_of(vocabulary.load("english_grammar").list("not_after_units"))
 _WORD = regex.compile(rf" (?!(?:{VERBS})\b)\p{{L}}")
 _INGREDIENT = regex.compile(rf" (?:{any_of(_FILE.list('ingredients'))})\b")
-_GOES_ON = regex.compile(r"\. \p{Ll}|\.\)")
+_GOES_ON = regex.compile(r"\. [\p{Ll}+&]|\.\)")
+_NAILS = regex.compile(r" (?:(?:common|finish|finishing|galvanized|box|framing) )?(?:nails?|sinkers?)\b")
 _SOLUTION = regex.compile(r" (?:[A-Z][A-Za-z0-9]+|solutions?|aqueous|concentration)\b")  # 2 M NaOH
 _MAGNET = regex.compile(rf" (?:field|magnet|scanner|MRI|(?:{VERBS})\b)|(?! \p{{L}})")  # not 10 T cells
 _ELECTRIC = regex.compile(
@@ -87,6 +88,14 @@ labelled = _after(rf"(?i)\b(?:{any_of(_FILE.list('labels'))})s?\.?\s\#?|\p{{L}}[
 _COUNTED = regex.compile(
     r" (?!(?:hurdles|runners|races|sprints|heats|finals|walls|waves|swims|events|titles|records|times|across|"
     r"towers|ships)\b)(?:\p{Ll}{3,}(?<!s)s|people|children|men|women|staff|more)\b"
+)
+
+
+# Before these, a quantity is an adjective: a 40W bulb, 12V 7Ah battery.
+DEVICES = regex.compile(
+    r"(?: [0-9.]+ ?\p{L}{1,3})?(?: (?:LED|USB|USB-C|lithium|power|wall|car|light|cordless|AC|DC|solar|gas|electric|smart))?"
+    r" (?:bulbs?|batter(?:y|ies)|chargers?|outlets?|drills?|motors?|adapters?|lamps?|speakers?|panels?|heaters?|lights?|"
+    r"fuses?|plugs?|supply|supplies|amplifiers?|engines?|generators?|microwaves?|inverters?)\b"
 )
 
 
@@ -125,6 +134,7 @@ _INSTEAD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "T": (_spoonful, "tbsp"),
     "t": (lambda match: len(match["amount"]) == 1 and _spoonful(match), "tsp"),
     "pt": (_point, "pts"),
+    "d": (lambda match: _NAILS.match(_following(match)) is not None, "penny"),
     "bps": (lambda match: not _data(match) and len(match["amount"]) < 4, "bp"),
 }
 
