@@ -127,8 +127,10 @@ class _Misaki(en.G2P):  # type: ignore[misc]
 
     def _set_phrases(self, tokens: list[Any]) -> None:
         """Gives names of several words their phonemes: Des Moines."""
+        phrases = self.lexicon.phrases
         for index, token in enumerate(tokens):
-            for words, sounds in self.lexicon.phrases.get(without_accents(token.text), ()):
+            text: str = token.text
+            for words, sounds in phrases.get(text if text.isascii() else without_accents(text), ()):
                 span = tokens[index : index + len(words)]
                 if [without_accents(each.text) for each in span] != words or any(each.phonemes for each in span):
                     continue
