@@ -37,7 +37,9 @@ def main() -> None:
     found: dict[str, Any] = {}
     with Speaker(options.clips, [VOICE], 0) as speaker:
         for genre, texts in genres.items():
-            found[genre] = common.show(genre, _genre(speaker, texts[:: max(1, len(texts) // options.each)][: options.each]))
+            found[genre] = common.show(
+                genre, _genre(speaker, texts[:: max(1, len(texts) // options.each)][: options.each])
+            )
             common.write(options.out, {"benchmark": "genres", "voice": VOICE, "genres": found} | speaker.facts())
     print(f"written: {options.out}")
 
@@ -83,7 +85,16 @@ def plain_words(text: str) -> str:
     return re.sub(r"\b(?:\w (?=\w\b))+\w\b", lambda match: match[0].replace(" ", ""), text)
 
 
-_SAME = {"eh": "a", "okay": "ok", "mr": "mister", "mrs": "missus", "miz": "ms", "oh": "o", "youre": "your", "its": "its"}
+_SAME = {
+    "eh": "a",
+    "okay": "ok",
+    "mr": "mister",
+    "mrs": "missus",
+    "miz": "ms",
+    "oh": "o",
+    "youre": "your",
+    "its": "its",
+}
 
 
 if __name__ == "__main__":

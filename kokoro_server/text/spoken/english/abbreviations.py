@@ -63,7 +63,9 @@ _BEFORE_NO = regex.compile(
 # Names with a saint in them: Amon-Ra St. Brown.
 _SAINT_NAMES = "Amand|Amant|Aubin|Brown|Clair|Cyr|Denis|Germain|Hilaire|Juste|Laurent|Onge|Ours|Pierre|Vincent"
 _NOT_STREETS = any_of(_GRAMMAR.list("not_streets"))
-_NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[JS]r\.|[0-9]+(?:st|nd|rd|th))[ \xa0])"
+_NAME_BEFORE = (
+    rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[JS]r\.|[0-9]+(?:st|nd|rd|th))[ \xa0])"
+)
 
 
 def _title(match: Any, _dialect: Dialect) -> SpokenWords:

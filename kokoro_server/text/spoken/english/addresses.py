@@ -315,7 +315,8 @@ RULES = [
     # Turn R onto Oak Dr., then L on Pine Ct.
     rule(
         "turn",
-        r"(?<=\b(?i:turn|then|bear|keep|go|make a|take a|a quick) )(?P<side>[RL])(?= (?:on|onto|at|in|into|after|and|to|past)\b|[.,;])",
+        r"(?<=\b(?i:turn|then|bear|keep|go|make a|take a|a quick) )(?P<side>[RL])(?= (?:on|onto|at|in|into|"
+        r"after|and|to|past)\b|[.,;])",
         lambda match, _dialect: "right" if match["side"] == "R" else "left",
         "RL",
     ),

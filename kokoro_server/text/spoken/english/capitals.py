@@ -218,7 +218,9 @@ _CONTEXT: dict[str, Callable[[str, str], bool]] = {
     "IT": lambda _before, after: after in _AFTER_IT,
     "LED": lambda before, after: after in _AFTER_LED or (before in ("an", "of") and after not in _SMALL_WORDS),
     "SAT": lambda _before, after: after in _AFTER_SAT,
-    "RIP": lambda _before, after: after not in ("", "current", "currents", "off", "tide", "and", "saw", "up", "it", "the"),
+    "RIP": lambda _before, after: (
+        after not in ("", "current", "currents", "off", "tide", "and", "saw", "up", "it", "the")
+    ),
     "ACT": lambda _before, after: after in _AFTER_SAT,
 }
 

@@ -36,7 +36,9 @@ _SIGNS |= frozenset(
     "i".split()
 )
 # Words that are chat in a line without any capital, even if there is no other.
-_ALONE = frozenset("abt b bc dw ik jw pw sm tn txt c cant cu gm gn hr im ive no1 prob probs r rn tho ty u ur urs w wont y".split())
+_ALONE = frozenset(
+    "abt b bc dw ik jw pw sm tn txt c cant cu gm gn hr im ive no1 prob probs r rn tho ty u ur urs w wont y".split()
+)
 # The words beside a letter, or a short word, that is chat. `\0` is in its place.
 _BESIDE = {
     letter: re.compile(pattern, re.IGNORECASE)
@@ -47,7 +49,8 @@ _BESIDE = {
         "dw": r"(?:\A|[a-z,.!?] )\0(?: (?:abt|about|i|it|its|ill|u|we|im)\b|[,!.]*\s*\Z)",
         "weds": r"(?:on|by|til|till|until|only|next|this|last|is|every|and|,) \0",
         "ig": r"[a-z] \0(?:[.!]*\s*\Z|,)|\A\0[, ]",
-        "ill": r"(?:\A|[a-z,.!?] )\0 (?:be|b|see|c|cu|call|text|txt|msg|send|let|lyk|check|ask|try|pay|take|go|get|come|"
+        "ill": r"(?:\A|[a-z,.!?] )\0 (?:be|b|see|c|cu|call|text|txt|msg|send|let|lyk|check|ask|try|pay|take|go|"
+        r"get|come|"
         r"bring|just|prob|probs|probably|do|have|pick|meet|tell|give|brb|b|make|wait|order|never|also|find|give|add|"
         r"dm|ping|help|grab|buy|show|drop|leave|stay|start|talk|think|look|need|cook|drive|join|keep|hit|stop|miss)\b",
         "pw": r"\b(?:wifi|my|ur|the|your|email|new|a|netflix) \0",
@@ -62,7 +65,8 @@ _BESIDE = {
         "sec": r"\b(?:an?|per|one|this|last|every) \0",
         "rn": r"(?<!\ban )(?<!\bthe )(?<!\bas )\0",
         "cu": r"\0 (?:l8r|later|soon|there|then|tmrw|tomorrow|tonight|around|at|in|on)\b|\0[!.]*\s*\Z",
-        "txt": r"\b(?:to|ll|will|can|just|pls|please|u|i|me|ur|my|by|a) \0(?! file)|\0 (?:me|u|us|him|her|them|back|when|if)\b",
+        "txt": r"\b(?:to|ll|will|can|just|pls|please|u|i|me|ur|my|by|a) \0(?! file)|\0 (?:me|u|us|him|her|them|"
+        r"back|when|if)\b",
         "u": r"(?<!letter )(?<!vowel )(?<!sound )(?<!\ba )(?<!\bthe )\0",
         "c": r"\b(?:to|2|u|can|ll|will|did|wanna|gonna|never|time no) \0|\0 (?:u|ya|you|what|if|how)\b",
         "k": r"(?:\A|[.!?] )\0(?:[,!?]| (?:thx|ty|cool|see|bye|then|i)\b|\s*\Z)",
@@ -70,7 +74,8 @@ _BESIDE = {
         "no1": r"\0 (?:knows|cares|else|ever|can|will|has|likes|said|came|here|[a-z]+ (?:me|us|u|you|him|her|it))\b",
         "r": r"\0 (?:u|we|you|they|the|these|those|not|gonna|so|my|ur|there)\b|"
         r"\b(?:u|we|they|you|how|where|who|what|when|why|y|ppl|guys|these|those|i|kids) \0",
-        "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no|school|work|it|that|this|mom|dad|everyone|all|u)\b",
+        "w": r"\0 (?:my|the|u|ur|me|him|her|them|us|an?|some|friends|family|no|school|work|it|that|this|mom|dad|"
+        r"everyone|all|u)\b",
         "y": r"\0 (?:r|are|do|did|not|is|u|would|dont|didnt)\b",
     }.items()
 }
@@ -82,20 +87,26 @@ _PAIRS = (
 )
 # 2 and 4 for to and for, among chat.
 _TO = any_of(
-    "add answer ask b be bring buy c call change chat check clean come cook cry dance decide die do drive eat feel find "
+    "add answer ask b be bring buy c call change chat check clean come cook cry dance decide die do drive eat "
+    "feel find "
     "finish fix get give go grab hang have hear help hit hug hv keep kill know learn leave let lie live lock look lose "
-    "love make marry me meet miss move order party pay pick play practice pray quit read remember reply ride run say see "
-    "send sign sing sit sleep spend start stay stop study swim switch take talk tell text think travel try turn txt type "
+    "love make marry me meet miss move order party pay pick play practice pray quit read remember reply ride "
+    "run say see "
+    "send sign sing sit sleep spend start stay stop study swim switch take talk tell text think travel try turn "
+    "txt type "
     "u understand use visit wait walk wanna watch wear win work worry write you".split()
 )
 # Words after which it is never the number.
 _BEFORE_TO = any_of(
-    "go goes going goin went come comin coming back moved over next close talk talked talking listen listening send sent "
-    "way headed heading drive driving driven walk walking welcome according got2 up down invited return fly flying".split()
+    "go goes going goin went come comin coming back moved over next close talk talked talking listen listening "
+    "send sent "
+    "way headed heading drive driving driven walk walking welcome according got2 up down invited return fly "
+    "flying".split()
 )
 _FOR = any_of(
     "u you me us ur your the my real ever sure him her them now dinner lunch it that this tonight tmrw tomorrow "
-    "2nite 2day today breakfast brunch work school later a an some xmas bday sat sun mon tue tues wed weds thu thur thurs "
+    "2nite 2day today breakfast brunch work school later a an some xmas bday sat sun mon tue tues wed weds thu "
+    "thur thurs "
     "fri saturday sunday monday tuesday wednesday thursday friday everything all every".split()
 )
 
@@ -145,7 +156,8 @@ def _pair(match: Any, _dialect: Dialect) -> SpokenWords:
 RULES = [
     rule(
         "chat",
-        r"(?:(?<=\b(?i:i|we|u|you|they|they all|still|really|all) )(?P<love><3)(?= \p{L})|(?<=\p{L}{2}[!.?,]{0,3} )<3+(?=[ .!]*(?:\Z|\n)))",
+        r"(?:(?<=\b(?i:i|we|u|you|they|they all|still|really|all) )(?P<love><3)(?= \p{L})|"
+        r"(?<=\p{L}{2}[!.?,]{0,3} )<3+(?=[ .!]*(?:\Z|\n)))",
         _heart,
         "<",
     ),

@@ -105,10 +105,10 @@ def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
 
 def _days(match: Any, dialect: Dialect) -> SpokenWords:
     """12/23-1/2."""
-    dates = [_date("", *map(int, match[group].split("/")), dialect) for group in ("from", "to")]
-    if not all(dates) or dialect.british:
+    first, last = (_date("", int(match[m]), int(match[d]), dialect) for m, d in (("m", "d"), ("tom", "tod")))
+    if not first or not last or dialect.british:
         return None
-    return [("from", dates[0] or ""), ("dash", "to"), ("to", dates[1] or "")]
+    return [("from", first), ("dash", "to"), ("to", last)]
 
 
 def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -169,7 +169,8 @@ RULES = [
     ),
     number_rule(
         "date",
-        rf"{LEFT}(?P<from>1?[0-9]/[1-3]?[0-9])\s?(?P<dash>{DASH})\s?(?P<to>1?[0-9]/[1-3]?[0-9])(?![\p{{L}}\p{{N}}/%\"″]|[.,:-][0-9])"
+        rf"{LEFT}(?P<from>(?P<m>1?[0-9])/(?P<d>[1-3]?[0-9]))\s?(?P<dash>{DASH})\s?"
+        rf"(?P<to>(?P<tom>1?[0-9])/(?P<tod>[1-3]?[0-9]))(?![\p{{L}}\p{{N}}/%\"″]|[.,:-][0-9])"
         rf"(?<=\b(?i:on|due|dates?|out|off|away|from|open|closed|ooo|pto|week|vacation|leave|for|in|between|sale|trip):?\s"
         rf"[0-9/]{{3,5}}\s?{DASH}\s?[0-9/]{{3,5}})(?!\s(?:cups?|in|inch|inches|tsp|tbsp|oz|lbs?)\b)",
         _days,

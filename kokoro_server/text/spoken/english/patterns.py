@@ -15,7 +15,10 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
-INTEGER = r"(?:[0-9]{1,2}(?:,[0-9]{2}(?![0-9]))++,[0-9]{3}(?![0-9,])|[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
+INTEGER = (
+    r"(?:[0-9]{1,2}(?:,[0-9]{2}(?![0-9]))++,[0-9]{3}(?![0-9,])|[0-9]{1,3}(?:,[0-9]{3})++|"
+    r"[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
+)
 NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
 MAGNITUDES = vocabulary.load("english_units").words("magnitudes")
 MONTH_NAMES = vocabulary.load("english").list("months")

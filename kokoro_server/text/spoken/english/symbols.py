@@ -48,7 +48,10 @@ RULES = [
     EMOTICON,
     emoji(),
     rule(
-        "number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9]|\p{Lu}{1,5}-[0-9])", lambda _match, _dialect: [("sign", "number")], "#"
+        "number sign",
+        r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9]|\p{Lu}{1,5}-[0-9])",
+        lambda _match, _dialect: [("sign", "number")],
+        "#",
     ),
     # my # is 555-0199
     rule(

@@ -93,9 +93,10 @@ _COUNTED = regex.compile(
 
 # Before these, a quantity is an adjective: a 40W bulb, 12V 7Ah battery.
 DEVICES = regex.compile(
-    r"(?: [0-9.]+ ?\p{L}{1,3})?(?: (?:LED|USB|USB-C|lithium|power|wall|car|light|cordless|AC|DC|solar|gas|electric|smart))?"
-    r" (?:bulbs?|batter(?:y|ies)|chargers?|outlets?|drills?|motors?|adapters?|lamps?|speakers?|panels?|heaters?|lights?|"
-    r"fuses?|plugs?|supply|supplies|amplifiers?|engines?|generators?|microwaves?|inverters?)\b"
+    r"(?: [0-9.]+ ?\p{L}{1,3})?(?: (?:LED|USB|USB-C|lithium|power|wall|car|light|cordless|AC|DC|solar|gas|electric|"
+    r"smart))? (?:bulbs?|batter(?:y|ies)|chargers?|outlets?|drills?|motors?|adapters?|lamps?|speakers?|panels?|"
+    r"heaters?|"
+    r"lights?|fuses?|plugs?|supply|supplies|amplifiers?|engines?|generators?|microwaves?|inverters?)\b"
 )
 
 

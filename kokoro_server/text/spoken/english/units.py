@@ -370,7 +370,8 @@ RULES = [
     number_rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
-        rf"(?![-'’/](?!old\b)\p{{L}}|[-'’][0-9])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?(?![NSEW]{{1,2}} )[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?![-'’/](?!old\b)\p{{L}}|[-'’][0-9])"
+        rf"(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?(?![NSEW]{{1,2}} )[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
     ),
