@@ -127,8 +127,10 @@ class _Misaki(en.G2P):  # type: ignore[misc]
 
     def _set_phrases(self, tokens: list[Any]) -> None:
         """Gives names of several words their phonemes: Des Moines."""
+        phrases = self.lexicon.phrases
         for index, token in enumerate(tokens):
-            for words, sounds in self.lexicon.phrases.get(without_accents(token.text), ()):
+            text: str = token.text
+            for words, sounds in phrases.get(text if text.isascii() else without_accents(text), ()):
                 span = tokens[index : index + len(words)]
                 if [without_accents(each.text) for each in span] != words or any(each.phonemes for each in span):
                     continue
@@ -199,8 +201,9 @@ class _Espeak(EspeakFallback):  # type: ignore[misc]
         return self._found(to_latin(token.text))
 
     def _ask(self, text: str) -> Found:
-        found: Found = super().__call__(en.MToken(text, "", ""))
-        return found
+        phonemes, rating = super().__call__(en.MToken(text, "", ""))
+        # espeak writes an r into the vowel before it, too, and misaki then makes two of them.
+        return phonemes and phonemes.replace("ɹɹ", "ɹ"), rating
 
     def spell(self, text: str) -> str:
         """The names of the characters of `text`, where espeak has any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from misaki import en  # type: ignore[import-untyped]
@@ -53,6 +54,7 @@ _PRONOUNCEABLE = re.compile(rf"(?:{_ONSET})?[aeiouy]+(?:[b-df-hj-np-tv-z]{{1,3}}
 _SHORTEST_SHOUTED, _SHORTEST_UNKNOWN = 4, 5  # letters
 _SHORTEST_FOREIGN = 3  # letters
 _SHORTEST_PART = 3  # letters of a compound that is read without its hyphen
+_WORDS_KEPT = 8_192  # words of which it is remembered whether they are names: most of a text are the same few
 _NAME = "name"  # read as the table of names says
 
 
@@ -70,12 +72,13 @@ class EnglishLexicon(en.Lexicon):  # type: ignore[misc]
             if name in names.own or english.isdisjoint((name, name.lower()))
         }
         self.phrases = names.phrases
+        self._name_of = lru_cache(_WORDS_KEPT)(self._get_name)
         self.read_as: dict[str, str] = {}  # `name` or a language, by the words that were so read; for its user to clear
 
     def get_word(self, word: str, tag: str, stress: float | None, ctx: Any) -> Found:
         """As misaki's own, with more ways to find a word that is not written as in the lexicon."""
         written, word = word, to_latin(word)
-        if name := self._get_name(word):
+        if name := self._name_of(word):
             self.read_as[written] = _NAME
             return name, _RATING
         found = self._get_english(word, tag, stress, ctx)

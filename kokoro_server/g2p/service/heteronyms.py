@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ _START, _END = frozenset("^"), frozenset("$")
 _INSIDE = "Aa"  # a feature of a word with a capital that does not begin its sentence
 _ENDINGS = ("s", "es", "d", "ed", "ing")
 _WORD_SCORE, _OWN_SCORE, _NEAR_SCORE = 2, 1, 1
+_WORDS_KEPT = 8_192  # whose cues are remembered: most words of a text are the same few
 _ANY_WORD = "*"  # the senses of all words that misaki says in one way as a noun and in another as a verb
 
 
@@ -112,6 +113,7 @@ class Heteronyms:
     def __init__(self, lexicon: Any) -> None:
         self._readings: dict[str, Any] = lexicon.golds
         said, self._cues = _tables()
+        self._cues_by_word = lru_cache(_WORDS_KEPT)(self._cues_of)
         for word, readings in said.items():
             for spelling in {word, word.capitalize()}:
                 known = self._readings.get(spelling) or lexicon.silvers.get(spelling)
@@ -123,7 +125,7 @@ class Heteronyms:
         """The tags, with a sense in the place of the tag of each word whose neighbours decide what it means."""
         chosen = list(tags)
         for place, word in enumerate(words):
-            if cues := self._cues_of(word):
+            if cues := self._cues_by_word(word):
                 around = _Surroundings.of(place, words, tags)
                 chosen[place] = next(filter(None, (_best(each, around) for each in cues)), tags[place])
         return chosen

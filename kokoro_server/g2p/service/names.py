@@ -63,8 +63,8 @@ def load_names(british: bool) -> NameTable:
         sounds = (rest[0] if rest else to_british(name, american)) if british else american
         plain = without_accents(name)
         if " " in name:
-            words = plain.split(" ")
-            phrases.setdefault(words[0], []).append((words, sounds.split(" ")))
+            for words in ([first, *plain.split(" ")[1:]] for first in _at_either_place(plain.split(" ")[0])):
+                phrases.setdefault(words[0], []).append((words, sounds.split(" ")))
         else:
             own[name] = sounds
             if plain not in _ENGLISH:
@@ -72,6 +72,11 @@ def load_names(british: bool) -> NameTable:
     for same_start in phrases.values():
         same_start.sort(key=lambda phrase: -len(phrase[0]))
     return NameTable(folded | own, frozenset(own), phrases)
+
+
+def _at_either_place(word: str) -> set[str]:
+    """How `word` is written within a sentence and at its beginning."""
+    return {word, word[:1].upper() + word[1:]}
 
 
 def to_british(name: str, american: str) -> str:

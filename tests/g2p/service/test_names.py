@@ -18,6 +18,10 @@ SAID = {
     "La Jolla's": "lə hˈYəz", "Nguyen": "wˈɪn", "Nguyens": "wˈɪnz", "Nguyễn": "wˈɪn", "nguyen": "wˈɪn",
     "Des Moines": "də mˈYn", "Des Moines’s": "də mˈYnz", "Saint-Saëns": "sænsˈɑns", "Saint-Saens": "sænsˈɑns",
     "Zelenskyy": "zəlˈɛnski", "Porsche": "pˈɔɹʃə", "açaí": "ˌɑsɑˈi", "Xi's": "ʃˈiz",
+    "Reading Festival": "ɹˈɛdɪŋ fˈɛstəvᵊl", "Siobhan": "ʃᵻvˈɔn", "Worcester": "wˈʊstəɹ", "Leicester": "lˈɛstəɹ",
+    "Kylian": "kˈɪliən", "Ncuti": "ʃˈuti", "Wes": "wˈɛs", "Czar": "zˈɑɹ", "Bola Tinubu": "bˈOlə tɪnˈubu",
+    "Edward Said": "ˈɛdwəɹd sɑˈid", "semaglutide": "sˌɛməɡlˈutId", "Metformin": "mɛtfˈɔɹmən",
+    "force majeure": "fˌɔɹs mɑʒˈɜɹ", "Force majeure": "fˌɔɹs mɑʒˈɜɹ", "Sault Sainte Marie": "sˈu sˈAnt məɹˈi",
 }  # fmt: skip
 FOREIGN = {
     "Brzozowicz": "pl", "Zhuangqiao": "zh", "Yoshinomura": "ja", "Gwynfydd": "cy", "Guiraldez": "es",

@@ -35,6 +35,7 @@ _ONE_LETTER = {"I": 1, "V": 5, "X": 10}  # numerals that are read only after ame
 _COURT = regex.compile(r"[0-9](?:st|nd|rd|th|d) \Z")  # the 9th Cir.
 # Pub. L. No. 5, Fed. R. Civ. P. 12, Fed. Reg. 9
 _CITED = regex.compile(r"\b(?:Pub\. L|R\. (?:Civ|Crim|App|Bankr)|Fed|Fed\. R)\. \Z")
+_PARTY = regex.compile(r"(?:['’]s?|\b(?:Pl|Def|Joint|Trial|See|see|in|In|Dkt|Gov't|Govt)\.?) \Z")  # Plaintiff's Ex. 12
 _NUMERAL = re.compile(r"[IVX]{2,}|[ivx]{2,}")
 _AFTER_NUMERAL = re.compile(r"\s*(?:[,;:.)§]|\Z|(?:of|courts?|judges?)\b)")
 _AT_RANK = re.compile(r"[CGA](?:ol|en|mdr|dm)(?![a-z])")
@@ -59,8 +60,12 @@ _BEFORE_NO = regex.compile(
     r"\s?\Z",
     regex.IGNORECASE,
 )
+# Names with a saint in them: Amon-Ra St. Brown.
+_SAINT_NAMES = "Amand|Amant|Aubin|Brown|Clair|Cyr|Denis|Germain|Hilaire|Juste|Laurent|Onge|Ours|Pierre|Vincent"
 _NOT_STREETS = any_of(_GRAMMAR.list("not_streets"))
-_NAME_BEFORE = rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[0-9]+(?:st|nd|rd|th))[ \xa0])"
+_NAME_BEFORE = (
+    rf"(?<=(?<![\p{{L}}])(?!(?:{_NOT_STREETS})\b)(?:\p{{Lu}}[\p{{L}}'’]+|[JS]r\.|[0-9]+(?:st|nd|rd|th))[ \xa0])"
+)
 
 
 def _title(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -79,6 +84,8 @@ def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
         return None
     if follows(match, _CITED) or (match["word"] == "s" and follows(match, _AFTER_DIGIT)):
         return None
+    if match["word"] == "Ex" and follows(match, _PARTY):
+        return [("all", "exhibit")]
     letter = (match["letter"] or "").strip()
     ends = _AFTER_NUMERAL.match(match.string, match.end("letter")) if letter else None
     if match["word"].lower() in ("amend", "art") and letter in _ONE_LETTER:
@@ -119,7 +126,7 @@ RULES = [
     ),
     rule(
         "street",
-        rf"{_NAME_BEFORE}(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
+        rf"{_NAME_BEFORE}(?!St\. (?:{_SAINT_NAMES})\b)(?P<all>(?P<street>{any_of(_STREETS)})(?![\p{{L}}\p{{N}}'’])"
         rf"(?:{OWN_DOT}|\.(?=\s(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg|[NS][EW])\b))?)(?=\s*\Z|"
         rf"\.?\s*\Z|[.,;:!?)]|\s(?:\p{{Ll}}|[0-9#&]|[NSEW]{{1,2}}\b|(?:Apt|Suite|Ste|Unit|Floor|Room|Rm|Bldg)\b))",
         _street,
@@ -156,7 +163,7 @@ RULES = [
     ),
     rule(
         "abbreviation",
-        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9])",
+        rf"(?P<all>(?P<word>{one_of_many(_NUMBERED_BARE)}))(?P<letter>(?!))?(?=\s[0-9]|(?<=\b[Aa]pt|\b[Ss]te|\b[Uu]nit|\b[Rr]m)\s\#[0-9])",
         _before_number,
         DIGITS,
         at=AT_WORD_BEFORE_NUMBER,

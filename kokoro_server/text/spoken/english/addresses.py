@@ -113,6 +113,8 @@ def _street_address(match: Any, dialect: Dialect) -> SpokenWords:
     if street in ("Dr", "St") and _NAME_AFTER.match(match.string, match.end()):
         return None
     claims: list[tuple[Where, str]] = [("number", in_pairs(match["number"], dialect))]
+    if match["part"]:
+        claims.append(("part", f" {letters(match['part'], dialect)}"))
     if way:
         claims.append(("before", _COMPASS[way]))
     claims += _in_small_letters(match, "name")
@@ -150,6 +152,19 @@ def _small_street(match: Any, _dialect: Dialect) -> SpokenWords:
 
 def _way(match: Any, _dialect: Dialect) -> SpokenWords:
     return [("all", _COMPASS[match["way"]])] if follows(match, _BEFORE_WAY) else None
+
+
+def _lettered_street(match: Any, dialect: Dialect) -> SpokenWords:
+    claims: list[tuple[Where, str]] = [
+        ("number", in_pairs(match["number"], dialect)),
+        ("name", letters(match["name"], dialect)),
+        ("all", _STREETS[match["street"].lower()]),
+    ]
+    return [*claims, ("way", _COMPASS[match["way"]])] if match["way"] else claims
+
+
+def _compass(match: Any, _dialect: Dialect) -> SpokenWords:
+    return [("all", _COMPASS[match["way"]])]
 
 
 def _road_way(match: Any, _dialect: Dialect) -> SpokenWords:
@@ -234,7 +249,7 @@ RULES = [
     ),
     rule(
         "hashtag",
-        r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)",
+        r"(?<![\p{L}\p{N}&/])(?P<sign>[#＃])(?!\p{Lu}{1,5}-[0-9])(?P<name>(?=[0-9_]*\p{L})[\p{L}\p{N}_]+)",
         lambda match, dialect: [("sign", "hashtag"), ("name", _name(match["name"], dialect))],
         "#＃",
     ),
@@ -255,7 +270,7 @@ RULES = [
     ),
     number_rule(
         "street",
-        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<number>[0-9]{{1,5}})\s(?:(?P<before>(?P<way>{_WAY})\.?)\s)?(?P<name>{_NAME}"
+        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<number>[0-9]{{1,5}})(?P<part>[A-Da-d])?\s(?:(?P<before>(?P<way>{_WAY})\.?)\s)?(?P<name>{_NAME}"
         rf"(?:\s{_NAME}){{0,2}}?)\s(?P<all>(?P<street>{_STREET}){_AFTER_STREET})",
         _street_address,
     ),
@@ -288,6 +303,53 @@ RULES = [
         lambda match, _dialect: _COMPASS[match["way"]],
         _ANY_WAY,
         at=_AT_WAY,
+    ),
+    # 901 E St NW, 20 F St.
+    number_rule(
+        "street",
+        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<number>[0-9]{{1,5}})\s(?P<name>[A-Z])\s(?P<all>(?P<street>St|Ave)\b)(?:\.?,?\s"
+        rf"(?P<way>{_CAPITAL_WAY})(?![\p{{L}}\p{{N}}'’])|(?=[.,]|\s*\Z))",
+        _lettered_street,
+        "SA",
+    ),
+    # Turn R onto Oak Dr., then L on Pine Ct.
+    rule(
+        "turn",
+        r"(?<=\b(?i:turn|then|bear|keep|go|make a|take a|a quick) )(?P<side>[RL])(?= (?:on|onto|at|in|into|"
+        r"after|and|to|past)\b|[.,;])",
+        lambda match, _dialect: "right" if match["side"] == "R" else "left",
+        "RL",
+    ),
+    # 123-45 67th Rd. in Queens.
+    number_rule(
+        "street",
+        rf"(?<![\p{{L}}\p{{N}}.,:/$£€#-])(?P<block>[0-9]{{2,3}})-(?P<house>[0-9]{{2}})(?=\s(?:{_ORDINAL}|\p{{Lu}}\p{{Ll}}+)\s"
+        rf"(?:St|Ave|Rd|Dr|Pl|Blvd|Street|Avenue|Road|Drive|Place|Boulevard)\b)",
+        lambda match, dialect: f"{in_pairs(match['block'], dialect)} {in_pairs(match['house'], dialect)}",
+        "-",
+    ),
+    # Meet at E 86th & Lex.
+    rule(
+        "compass",
+        rf"(?<=\b(?i:at|on|near|to|from|and|between)\s)(?P<all>(?P<way>[NSEW])\.?)(?=\s{_ORDINAL}\b(?!\s(?:grade|place|"
+        r"century|inning|period|day|year|time)))",
+        _compass,
+        "NSEW",
+        DIGITS,
+    ),
+    # 3 mi. N of town, 40 km SW.
+    rule(
+        "compass",
+        rf"(?<=[0-9]\s?(?:mi|km|miles?|kms?|blocks?|yards?|ft)\.?\s)(?P<all>(?P<way>{_CAPITAL_WAY}))(?=\s\p{{Ll}}|[.,;)]|\s*\Z)",
+        _compass,
+        _ANY_WAY,
+        DIGITS,
+    ),
+    # 75004 Paris: the code of a town.
+    number_rule(
+        "postal code",
+        r"(?<=[\p{L}0-9]\.?,\s|\n|\bF-|\bD-)(?P<code>[0-9]{5})(?=\s\p{Lu}\p{Ll}{2,20}(?:\s*\Z|[,.;)\n]))",
+        lambda match, _dialect: digits(match["code"]),
     ),
     # US-101 N, I-95 S, Hwy 1 S.
     rule(

@@ -218,6 +218,9 @@ _CONTEXT: dict[str, Callable[[str, str], bool]] = {
     "IT": lambda _before, after: after in _AFTER_IT,
     "LED": lambda before, after: after in _AFTER_LED or (before in ("an", "of") and after not in _SMALL_WORDS),
     "SAT": lambda _before, after: after in _AFTER_SAT,
+    "RIP": lambda _before, after: (
+        after not in ("", "current", "currents", "off", "tide", "and", "saw", "up", "it", "the")
+    ),
     "ACT": lambda _before, after: after in _AFTER_SAT,
 }
 
@@ -276,7 +279,7 @@ _NAME_PATTERNS: list[tuple[Iterable[str], str]] = [
         _both(("sat", "sun", "wed")),
         rf"(?i){_LEFT}(?P<name>\p{{L}}+)(?:(?=\.?,?\s(?:{_ANY_MONTH}\b|{_DAY}(?:(?:st|nd|rd|th)\b|\s{_ANY_MONTH}\b)|"
         rf"{_DAY}/[0-9]|(?:at\s|@\s?)?{_TIME}|(?:and|or|to|&)\s{_ANY_DAY}\b|(?:morning|afternoon|evening|night)\b)|"
-        rf"\.?\s?[-–/&]\s?{_ANY_DAY}\b)|(?<=\b{_ANY_DAY}\.?(?:\s?[-–/&,]\s?|\s(?:and|or|to)\s)\p{{L}}+)|"
+        rf"\.?\s?[-–/&]\s?{_ANY_DAY}\b)|(?<=\b(?:on|by|until|till|til|this|next|last)\s\p{{L}}+)(?={_LAST})|(?<=\b{_ANY_DAY}\.?(?:\s?[-–/&,]\s?|\s(?:and|or|to)\s)\p{{L}}+)|"
         rf"(?<=\b(?:on|by|until|till|til|this|next|last|every)\s(?:sat|wed))){_RIGHT}",
     ),
     # dr smith: neither the dr who came nor 12 elm dr near us.

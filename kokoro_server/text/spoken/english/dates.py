@@ -103,6 +103,14 @@ def _numeric(match: Any, dialect: Dialect) -> SpokenWords:
     return _date(match["y"] or "", month, day, dialect)
 
 
+def _days(match: Any, dialect: Dialect) -> SpokenWords:
+    """12/23-1/2."""
+    first, last = (_date("", int(match[m]), int(match[d]), dialect) for m, d in (("m", "d"), ("tom", "tod")))
+    if not first or not last or dialect.british:
+        return None
+    return [("from", first), ("dash", "to"), ("to", last)]
+
+
 def _weekday(match: Any, _dialect: Dialect) -> SpokenWords:
     return _WEEKDAYS[match["weekday"].rstrip(".")]
 
@@ -161,6 +169,15 @@ RULES = [
     ),
     number_rule(
         "date",
+        rf"{LEFT}(?P<from>(?P<m>1?[0-9])/(?P<d>[1-3]?[0-9]))\s?(?P<dash>{DASH})\s?"
+        rf"(?P<to>(?P<tom>1?[0-9])/(?P<tod>[1-3]?[0-9]))(?![\p{{L}}\p{{N}}/%\"″]|[.,:-][0-9])"
+        rf"(?<=\b(?i:on|due|dates?|out|off|away|from|open|closed|ooo|pto|week|vacation|leave|for|in|between|sale|trip):?\s"
+        rf"[0-9/]{{3,5}}\s?{DASH}\s?[0-9/]{{3,5}})(?!\s(?:cups?|in|inch|inches|tsp|tbsp|oz|lbs?)\b)",
+        _days,
+        "/",
+    ),
+    number_rule(
+        "date",
         rf"{LEFT}(?P<a>[0-9]{{1,2}})(?P<sep>/)(?P<b>[0-9]{{1,2}})(?P<y>(?!))?(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
         rf"(?<=\b(?:(?i:on|due|before|dated?|since|until|till|starting|ending)|(?:{_ANSWERED}) by|"
         rf"{_ANY_WEEKDAY}[.,]{{0,2}}):?\s[0-9/]{{3,5}})(?! of\b| (?:the )?(?:stars|points))",
@@ -169,7 +186,7 @@ RULES = [
     ),
     rule(
         "weekday",
-        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}\b)|"
+        rf"\b(?P<weekday>(?:{_WEEKDAY})\b\.?)(?=,?\s(?:{FULL_MONTH}|{SHORT_MONTH}|[0-9]{{1,2}}(?:\b|[apAP][mM]\b))|"
         rf"\s?{DASH}\s?{_ANY_WEEKDAY}\b|/{_ANY_WEEKDAY}\b|,?\s(?:and|or|to|&)\s{_ANY_WEEKDAY}\b|"
         r"\s(?:(?:at|@)\s[0-9]|at noon|(?:morning|afternoon|evening|night)s?\b))",
         _weekday,

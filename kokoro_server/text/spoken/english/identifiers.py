@@ -92,6 +92,17 @@ def _reporter(match: Any, dialect: Dialect) -> SpokenWords:
     return [("series", f" {ordinal(int(match['number']), dialect)}")]
 
 
+def _regulation(match: Any, dialect: Dialect) -> SpokenWords:
+    """29 C.F.R. § 1910.1200."""
+    return f"{in_pairs(match['part'], dialect)} point {in_pairs(match['section'], dialect)}"
+
+
+def _ion(match: Any, dialect: Dialect) -> SpokenWords:
+    """Na+, Ca2+."""
+    charge = f" {cardinal(int(match['charge']), dialect)}" if match["charge"] else ""
+    return f"{letters(match['element'], dialect)}{charge} {'plus' if match['sign'] == '+' else 'minus'}"
+
+
 def _public_law(match: Any, dialect: Dialect) -> SpokenWords:
     """Pub. L. No. 111-148."""
     return f"{in_pairs(match['congress'], dialect)} dash {in_pairs(match['law'], dialect)}"
@@ -119,7 +130,18 @@ def _flag(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{dashes} {name}"
 
 
+def _last_digits(match: Any, dialect: Dialect) -> SpokenWords:
+    """The card ending in 4417."""
+    return in_pairs(match[0], dialect) if match[0][0] != "0" else digits(match[0])
+
+
 RULES = [
+    number_rule(
+        "number",
+        r"(?<=\b(?:[Ee]nding|[Ee]nds)\s(?:in|with)\s[#*x]{0,4}|\blast (?:four|"
+        r"4)(?: digits)?:?\s)[0-9]{4}(?![\p{L}\p{N}])",
+        _last_digits,
+    ),
     rule("letter", LONE_LETTER.pattern, _letter, LONE_LETTER),
     rule(
         "name",
@@ -194,6 +216,12 @@ RULES = [
         _public_law,
         "L",
     ),
+    number_rule(
+        "law",
+        r"(?<=§\s?|\bC\.?F\.?R\.?\s|\b[Ss]ection\s)(?P<part>[0-9]{3,4})\.(?P<section>[0-9]{3,4})(?![\p{L}\p{N}])(?!\.[0-9])",
+        _regulation,
+        ".",
+    ),
     # No. 19-1392, § 2-207; but Nos. 4-6.
     number_rule(
         "law",
@@ -225,6 +253,14 @@ RULES = [
         _identifier,
         DIGITS,
         at=AT_CODE,
+    ),
+    rule(
+        "formula",
+        r"(?<![\p{L}\p{N}])(?P<element>Na|K|Ca|Mg|Li|H|Cl|Fe|Cu|Zn|Ag|Al|Mn|Pb)(?P<charge>[1-4])?(?P<sign>[+−⁺⁻])"
+        r"(?![\p{L}\p{N}+])(?=/|-?\s(?:ions?|pumps?|channels?|gradients?|levels?|concentrations?|transport\p{L}*|influx|"
+        r"efflux|and [A-Z])|[,;.)])",
+        _ion,
+        "+−⁺⁻",
     ),
     rule(
         "formula", r"(?<![\p{L}\p{N}])(?:NaCl|HCl|NaOH|KOH|KCl|LiCl|AgCl|HBr|CaO|NaF)(?![\p{L}\p{N}])", _formula, _SALT

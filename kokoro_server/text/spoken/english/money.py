@@ -8,7 +8,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import LEFT, MAGNITUDES, NUMBER, OWN_DOT, number_rule
-from kokoro_server.text.spoken.english.words import cardinal, decimal, plural, value
+from kokoro_server.text.spoken.english.words import cardinal, decimal, letters, plural, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
 from kokoro_server.text.spoken.patterns import DASH, DIGITS, SPACE, any_of, follows
 from kokoro_server.text.spoken.vocabulary import Currency, Noun
@@ -104,6 +104,17 @@ def _pence(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
+    # EUR/USD.
+    rule(
+        "currencies",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<one>{any_of(_CODES)})(?P<slash>/)(?P<other>{any_of(_CODES)})(?![\p{{L}}\p{{N}}])",
+        lambda match, dialect: [
+            ("one", letters(match["one"], dialect)),
+            ("slash", " "),
+            ("other", letters(match["other"], dialect)),
+        ],
+        "/",
+    ),
     rule(
         "money",
         rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_SIGNS)}){SPACE}?(?P<amount>{NUMBER})(?:{SPACE}?(?P<lowbig>(?i:k|"

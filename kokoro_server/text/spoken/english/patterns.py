@@ -15,7 +15,10 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
-INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})++|[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
+INTEGER = (
+    r"(?:[0-9]{1,2}(?:,[0-9]{2}(?![0-9]))++,[0-9]{3}(?![0-9,])|[0-9]{1,3}(?:,[0-9]{3})++|"
+    r"[0-9]{1,3}(?:[\xa0\u2009\u202f][0-9]{3})++|[0-9]++)(?![0-9])"
+)
 NUMBER = rf"(?:{INTEGER}(?:\.[0-9]++)?+|\.[0-9]++)"
 MAGNITUDES = vocabulary.load("english_units").words("magnitudes")
 MONTH_NAMES = vocabulary.load("english").list("months")
@@ -30,7 +33,7 @@ OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
 AT_NUMBER = re.compile(r"(?<![0-9])[0-9]|[.(](?=[0-9])")
 AT_CODE = re.compile(r"(?<![^\W_])(?:[^\W\d_]{1,20}+[-‑]?+)?+[0-9]")
 AT_DOTTED = re.compile(r"(?<![\w.'’@/&])[^\W\d_]{1,10}+\.")
-AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s[0-9])")
+AT_WORD_BEFORE_NUMBER = re.compile(r"(?<![\w.'’&])[^\W\d_]{1,8}+(?=\s#?[0-9])")
 number_rule = rules_at(AT_NUMBER, DIGITS)
 # Needs of rules.
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")

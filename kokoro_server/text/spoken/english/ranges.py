@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kokoro_server.text.spoken.english.patterns import NUMBER, number_rule
@@ -37,6 +38,24 @@ RULES = [
         rf"(?![\p{{L}}\p{{N}}:])",
         _ratio,
         ":",
+    ),
+    # A 1/4-20 bolt, 10-32 x 3/4" screws: the size and the threads.
+    rule(
+        "series",
+        r"(?<=(?<![0-9.,$])(?:[468]|10|12|[135]/(?:4|8|16|2)))-(?=(?:16|18|20|24|28|32|40)\s(?:x\b|(?:machine )?"
+        r"(?:bolts?|screws?|threads?|taps?|nuts?|UNC|UNF)\b))",
+        " ",
+        "-",
+        DIGITS,
+    ),
+    # 40-30 in tennis.
+    number_rule(
+        "score",
+        r"(?<![\p{L}\p{N}.,-])(?:15|30|40)(?P<dash>[-–])(?:15|30|40)(?![\p{L}\p{N}%-])(?:(?<=\b(?:love|deuce|serve|serving|ace)\b"
+        r"[^.\n]{1,40})|(?=[^.\n]{0,40}\b(?:love|deuce|game point|break point|ad-?(?:in|out))\b))",
+        lambda _m, _d: [("dash", " ")],
+        "-–",
+        re.compile("love|deuce|serv|ace|point"),
     ),
     number_rule(
         "series",

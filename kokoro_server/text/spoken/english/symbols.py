@@ -48,7 +48,18 @@ RULES = [
     EMOTICON,
     emoji(),
     rule(
-        "number sign", r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9])", lambda _match, _dialect: [("sign", "number")], "#"
+        "number sign",
+        r"(?<![\p{L}\p{N}&])(?P<sign>\#)\s?(?=[0-9]|\p{Lu}{1,5}-[0-9])",
+        lambda _match, _dialect: [("sign", "number")],
+        "#",
+    ),
+    # my # is 555-0199
+    rule(
+        "number sign",
+        r"(?<=\b(?i:my|ur|your|his|her|their|our|new|phone|ph|cell|tel|the|acct|account|order|ref|what|wats|whats) )\#"
+        r"(?=\s\p{Ll}|\s?[:?,.!]|\s*\Z)",
+        "number",
+        "#",
     ),
     rule("number sign", r"(?<=\p{L}{2})\#(?![\p{L}\p{N}])", "number", "#"),
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),

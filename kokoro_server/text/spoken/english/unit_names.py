@@ -53,7 +53,8 @@ def _after(pattern: str) -> Callable[[Any], bool]:
 VERBS = any_of(vocabulary.load("english_grammar").list("not_after_units"))
 _WORD = regex.compile(rf" (?!(?:{VERBS})\b)\p{{L}}")
 _INGREDIENT = regex.compile(rf" (?:{any_of(_FILE.list('ingredients'))})\b")
-_GOES_ON = regex.compile(r"\. \p{Ll}|\.\)")
+_GOES_ON = regex.compile(r"\. [\p{Ll}+&]|\.\)")
+_NAILS = regex.compile(r" (?:(?:common|finish|finishing|galvanized|box|framing) )?(?:nails?|sinkers?)\b")
 _SOLUTION = regex.compile(r" (?:[A-Z][A-Za-z0-9]+|solutions?|aqueous|concentration)\b")  # 2 M NaOH
 _MAGNET = regex.compile(rf" (?:field|magnet|scanner|MRI|(?:{VERBS})\b)|(?! \p{{L}})")  # not 10 T cells
 _ELECTRIC = regex.compile(
@@ -90,6 +91,15 @@ _COUNTED = regex.compile(
 )
 
 
+# Before these, a quantity is an adjective: a 40W bulb, 12V 7Ah battery.
+DEVICES = regex.compile(
+    r"(?: [0-9.]+ ?\p{L}{1,3})?(?: (?:LED|USB|USB-C|lithium|power|wall|car|light|cordless|AC|DC|solar|gas|electric|"
+    r"smart))? (?:bulbs?|batter(?:y|ies)|chargers?|outlets?|drills?|motors?|adapters?|lamps?|speakers?|panels?|"
+    r"heaters?|"
+    r"lights?|fuses?|plugs?|supply|supplies|amplifiers?|engines?|generators?|microwaves?|inverters?)\b"
+)
+
+
 def _inch(match: Any) -> bool:
     """5 in. of rain, 5in, 5-in; not 5 in the box."""
     after = _following(match)
@@ -116,8 +126,8 @@ def _dosed(match: Any) -> bool:
 
 
 def _point(match: Any) -> bool:
-    """She scored 1 pt, a 12 pt font; not 1 pt cream."""
-    return _scored(match) or _POINTS.match(_following(match)) is not None
+    """She scored 1 pt, a 12 pt font, 3-pt. shooting; not 1 pt cream."""
+    return bool(match["hyphen"]) or _scored(match) or _POINTS.match(_following(match)) is not None
 
 
 # Symbols that stand for another where a condition holds.
@@ -125,6 +135,7 @@ _INSTEAD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "T": (_spoonful, "tbsp"),
     "t": (lambda match: len(match["amount"]) == 1 and _spoonful(match), "tsp"),
     "pt": (_point, "pts"),
+    "d": (lambda match: _NAILS.match(_following(match)) is not None, "penny"),
     "bps": (lambda match: not _data(match) and len(match["amount"]) < 4, "bp"),
 }
 
@@ -171,6 +182,7 @@ ALONE: dict[str, Callable[[Any], bool]] = {
     "HP": lambda _match: True,
     "bps": lambda match: len(match["amount"]) > 3,  # below a thousand they are basis points
     "AU": _after_space,
+    "Ga": lambda match: _after_space(match) and "." in match["amount"],
     "c": _spoonful,
     "C": lambda match: _INGREDIENT.match(_following(match)) is not None,
     "U": lambda match: _after_space(match) and _insulin(match),

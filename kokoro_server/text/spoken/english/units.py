@@ -11,6 +11,7 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, OWN_DOT, AnyWord, number_rule, one_of_many
 from kokoro_server.text.spoken.english.unit_names import (
     ALONE,
+    DEVICES,
     DOTTED,
     FOLLOWED,
     TIMES,
@@ -74,6 +75,7 @@ _NOT_MILLIONS = ("in", "c", "bar", "min")
 _NUMBER_WORDS = "|".join((*ONES[1:], *TENS[2:], "hundred", "few", "several"))
 _AFTER_WORDS = "ft lb lbs oz yd yds mi hr hrs mins yr yrs qt qts gal tbsp tsp kg km cm mm mg mph".split()
 _SIMPLE = re.compile("[0-9]+/[0-9]+")
+_ELECTRIC = frozenset("W kW V A mA Ah mAh Wh kWh HP hp L".split())
 _INITIAL = regex.compile(r"\. \p{Lu}")  # 12 W. Main St.
 
 
@@ -118,6 +120,7 @@ def _quantity(match: Any, dialect: Dialect) -> SpokenWords:
     adjective = bool(match["hyphen"]) or (
         follows(match, _DETERMINER) and match["noun"] is not None and "/" not in match["unit"]
     )
+    adjective |= symbol in _ELECTRIC and DEVICES.match(match.string, match.end()) is not None
     words = said.one if adjective or value(amount) == "1" else said.many
     end = match.end("dot") if match["dot"] and symbol in DOTTED else match.end("unit")
     return two_words(match, "amount", decimal(amount, dialect), "unit", words, end)
@@ -367,7 +370,8 @@ RULES = [
     number_rule(
         "unit",
         rf"{_LEFT}(?P<amount>{NUMBER})(?:{SPACE}?|(?P<hyphen>-))(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}])"
-        rf"(?![-'’/](?!old\b)\p{{L}}|[-'’][0-9])(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]|[\p{{L}}\p{{N}}.]))?"
+        rf"(?![-'’/](?!old\b)\p{{L}}|[-'’][0-9])"
+        rf"(?P<dot>\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?(?![NSEW]{{1,2}} )[A-Z]|[\p{{L}}\p{{N}}.]))?"
         rf"(?P<noun>{_NOUN})?",
         _quantity,
     ),
