@@ -22,7 +22,7 @@ PLAIN_TEXT = "text"
 
 
 async def info(services: Services) -> Info:
-    """All voices. Home Assistant offers the installed ones by their descriptions, and chooses the first in their order."""
+    """All voices. Home Assistant sorts the installed ones by their descriptions, and chooses the first."""
     listed = await list_voices(services, G2P_ANSWER)
     program = TtsProgram(
         name="Kokoro",
