@@ -159,9 +159,11 @@ $(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
 	$(VENV)/clients/bin/python -m pip --disable-pip-version-check install -r tests/clients/requirements.txt
 	@touch $@
 
-$(VENV)/.hosts: $(VENV)/.made tests/hosts/requirements.txt
+$(VENV)/.hosts: $(VENV)/.made tests/hosts/requirements.txt tests/hosts/litellm.txt
 	$(PYTHON) -m venv $(VENV)/hosts
+	$(PYTHON) -m venv $(VENV)/litellm
 	$(VENV)/hosts/bin/python -m pip --disable-pip-version-check install -r tests/hosts/requirements.txt
+	$(VENV)/litellm/bin/python -m pip --disable-pip-version-check install -r tests/hosts/litellm.txt
 	@touch $@
 
 build/hosts/.installed: tests/hosts/package.json

@@ -14,6 +14,7 @@ from tests.servers import ROOT, wait_for
 
 NPM = ROOT / "build" / "hosts"
 BIN = ROOT / ".venv" / "hosts" / "bin"
+LITELLM = ROOT / ".venv" / "litellm" / "bin" / "litellm"
 
 
 @contextlib.contextmanager
@@ -36,4 +37,4 @@ def answers(client: httpx.Client, path: str) -> None:
         except httpx.TransportError:
             return False
 
-    wait_for(is_up)
+    wait_for(is_up, 280)  # SillyTavern compiles its page at its first start

@@ -16,7 +16,7 @@ from tests.audio_files import decode
 from tests.hosts.programs import NPM, answers, running_program
 from tests.servers import ROOT, Server, free_port
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(400)]
 
 TEXT = "Hello from a program."
 

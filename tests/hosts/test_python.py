@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.hosts.programs import BIN, answers, running_program
+from tests.hosts.programs import BIN, LITELLM, answers, running_program
 from tests.servers import ROOT, Server, free_port
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(400)]
 
 KEY = "sk-of-the-tests-4f1c9a7e0b"  # LiteLLM's proxy wants a key of its own that is no simple word
 # One refused request is enough for a pause of its deployment, if it is of a kind that counts.
@@ -36,7 +36,7 @@ def proxy(tiny_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for model, path in zip(models["model_list"], ("/v1", "/elevenlabs"), strict=True):
         model["litellm_params"]["api_base"] = tiny_server.url + path
     (folder / "config.yaml").write_text(json.dumps(models))
-    command = [str(BIN / "litellm"), "--config", "config.yaml", "--port", str(port), "--host", "127.0.0.1"]
+    command = [str(LITELLM), "--config", "config.yaml", "--port", str(port), "--host", "127.0.0.1"]
     with running_program(command, folder, LITELLM_LOCAL_MODEL_COST_MAP="True"):
         headers = {"Authorization": f"Bearer {KEY}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=120) as client:
