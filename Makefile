@@ -12,7 +12,7 @@ BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 TORCH   := torch==2.13.0
 ENGINE   = $(or $(BACKEND),$(shell nvidia-smi -L >/dev/null 2>&1 && echo torch || echo onnx))
-FAST    := not asr and not slow and not browser and not npm and not clients and not dashboards and not cluster
+FAST    := not asr and not slow and not browser and not npm and not hosts and not clients and not dashboards and not cluster
 
 ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
@@ -22,7 +22,7 @@ ifneq ($(filter-out ja zh,$(LANGUAGES)),)
 $(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
 endif
 
-.PHONY: serve test test-backends test-asr test-browser test-npm test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs release-check screenshots clean
+.PHONY: serve test test-backends test-asr test-browser test-npm test-hosts test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs release-check screenshots clean
 
 serve: $(VENV)/.$(ENGINE) $(LANGUAGES:%=$(VENV)/.%)
 	$(if $(BACKEND),KOKORO_BACKEND=$(BACKEND) )$(BIN)/kokoro-server serve
@@ -48,6 +48,10 @@ test-browser: $(VENV)/.dev
 
 test-npm: $(VENV)/.dev
 	$(BIN)/python -m pytest -m npm
+
+# Programs that people use, from npm's and Python's registries, in places of their own.
+test-hosts: $(VENV)/.dev $(VENV)/.hosts build/hosts/.installed
+	$(BIN)/python -m pytest -m hosts tests/hosts
 
 # Other services' own packages, in an environment of their own.
 test-clients: $(VENV)/.dev $(VENV)/.clients
@@ -160,6 +164,19 @@ $(VENV)/.dev: $(VENV)/.torch
 $(VENV)/.clients: $(VENV)/.made tests/clients/requirements.txt
 	$(PYTHON) -m venv $(VENV)/clients
 	$(VENV)/clients/bin/python -m pip --disable-pip-version-check install -r tests/clients/requirements.txt
+	@touch $@
+
+$(VENV)/.hosts: $(VENV)/.made tests/hosts/requirements.txt tests/hosts/litellm.txt
+	$(PYTHON) -m venv $(VENV)/hosts
+	$(PYTHON) -m venv $(VENV)/litellm
+	$(VENV)/hosts/bin/python -m pip --disable-pip-version-check install -r tests/hosts/requirements.txt
+	$(VENV)/litellm/bin/python -m pip --disable-pip-version-check install -r tests/hosts/litellm.txt
+	@touch $@
+
+build/hosts/.installed: tests/hosts/package.json
+	mkdir -p build/hosts
+	cp tests/hosts/package.json build/hosts
+	npm install --prefix build/hosts --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.made docs/requirements.txt

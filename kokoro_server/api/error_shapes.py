@@ -53,7 +53,7 @@ def cartesia_error(status: int, code: str, message: str, field: str | None) -> t
 
 def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tuple[int, JsonObject]:
     if code == UnknownVoice.code:
-        status, code = 404, "voice_not_found"
+        code = "voice_not_found"  # with 400: at a 404, LiteLLM's proxy sends this server nothing for a while
     return status, {"detail": {"status": code, "message": message}}
 
 

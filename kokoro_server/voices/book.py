@@ -85,11 +85,18 @@ class VoiceSnapshot:
 
     def best(self, language: Language) -> str | None:
         """The voice of a language that DEFAULT_VOICE names, else the one with the best grade, if any speaks it."""
-        named = speech_defaults.get().voice_of(language)
-        if named and self.language(named) == language.letter:
-            return named
+        return self._named(language) or next(iter(self.ranked(language)), None)
+
+    def ranked(self, language: Language) -> list[str]:
+        """All voices of a language: the one that DEFAULT_VOICE names, then by grade, then those without one."""
         names = [name for name in self._known if self.info(name).language == language.letter]
-        return next((name for name in (*GRADES, *names) if name in names), None)
+        named = self._named(language)
+        first = [self.canonical(named)] if named else []
+        return [name for name in dict.fromkeys((*first, *GRADES, *names)) if name in names]
+
+    def _named(self, language: Language) -> str | None:
+        named = speech_defaults.get().voice_of(language)
+        return named if named and self.language(named) == language.letter else None
 
     def gain(self, spec: str) -> float:
         """dB, that bring a voice or mix to the level of all. That of a custom pack is estimated."""

@@ -79,7 +79,7 @@ async def test_errors_are_their_own(tiny_server: Server) -> None:
         with pytest.raises(agents.APIStatusError) as missing:
             async with tts.synthesize(TURN, conn_options=ONCE) as stream:
                 await anext(aiter(stream))
-        assert missing.value.status_code == 404
+        assert missing.value.status_code == 400
         with pytest.raises(agents.APIStatusError) as refused:
             await say_turn(tts, TURN)
         assert refused.value.status_code == 1008

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
 from kokoro_server.errors import AssetError, InvalidInput, UnknownVoice
+from kokoro_server.languages import EN_US
 from kokoro_server.voices import GRADES, Pack, VoiceBook
 
 
@@ -25,6 +27,18 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def book(folder: Path) -> VoiceBook:
     return VoiceBook(folder)
+
+
+def test_the_default_voice_of_a_language_is_its_first(book: VoiceBook) -> None:
+    assert book.now.ranked(EN_US) == ["af_heart", "af_bella", "af_sky"]
+    token = speech_defaults.set(SpeechDefaults({"en-US": "af_sky"}))
+    try:
+        assert book.now.ranked(EN_US) == ["af_sky", "af_heart", "af_bella"]
+        speech_defaults.set(SpeechDefaults({"en-US": "af_sky+af_bella"}))  # is no voice of the list
+        assert book.now.best(EN_US) == "af_sky+af_bella"
+        assert book.now.ranked(EN_US) == ["af_heart", "af_bella", "af_sky"]
+    finally:
+        speech_defaults.reset(token)
 
 
 def test_names_are_sorted(book: VoiceBook) -> None:

@@ -24,7 +24,8 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# The page may connect to this server only, and no other page may frame it.
+# The page may connect to this server only. A frame may show it where the page around it has the same origin, as behind
+# Home Assistant's ingress.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -35,7 +36,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "media-src blob:",  # chapters and the documentation's examples are played from memory
         "base-uri 'none'",
         "form-action 'none'",
-        "frame-ancestors 'none'",
+        "frame-ancestors 'self'",
     )
 )
 
@@ -90,7 +91,7 @@ def _file_response(request: Request, name: str) -> Response:
         "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",  # the same as frame-ancestors, for older browsers
+        "X-Frame-Options": "SAMEORIGIN",  # the same as frame-ancestors, for older browsers
     }
     cached = (tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(","))
     if file.etag in cached:

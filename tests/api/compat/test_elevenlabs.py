@@ -142,8 +142,8 @@ def test_a_language_without_a_region_is_the_voices_own(tiny_server: Server) -> N
 @pytest.mark.parametrize(
     ("path", "body", "query", "status", "code", "named"),
     [
-        ("af_nobody", None, {}, 404, "voice_not_found", "af_nobody"),
-        ("hpp4J3VqNfWAUOO0d1Us/stream", None, {}, 404, "voice_not_found", "GET /voices"),
+        ("af_nobody", None, {}, 400, "voice_not_found", "af_nobody"),
+        ("hpp4J3VqNfWAUOO0d1Us/stream", None, {}, 400, "voice_not_found", "GET /voices"),
         ("af_heart", {"model_id": "x"}, {}, 422, "invalid_input", "text"),
         ("af_heart", {"text": "Hi.", "voice_settings": {"speed": 9}}, {}, 422, "invalid_input", "voice_settings.speed"),
         ("af_heart", {"text": "Hi.", "language_code": "xx"}, {}, 400, "unknown_language", "xx"),

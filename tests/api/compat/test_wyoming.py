@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,6 +28,10 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
+from kokoro_server.api.compat.wyoming.voices import best_first
+from kokoro_server.api.voice_lists import voice_answer
+from kokoro_server.languages import LANGUAGES
+from kokoro_server.voices import GRADES, VoiceSnapshot
 from tests.servers import Server, say
 
 PATIENCE = 120.0  # seconds
@@ -132,6 +137,22 @@ async def test_describe_tells_of_every_voice(tiny_server: Server) -> None:
         assert voice.installed == listed[voice.name]["installed"]
         assert voice.attribution.name
         assert listed[voice.name]["title"] in str(voice.description)
+
+
+def test_home_assistant_preselects_the_best_voice_of_each_language() -> None:
+    """It takes the first voice by description. Adam, who is the worst, would be it by name."""
+    voices = VoiceSnapshot(dict.fromkeys(GRADES, Path()), {})
+    listed = [voice_answer(voices.info(name), set()) for name in sorted(GRADES)]
+    offered = best_first(listed, voices)
+    assert {voice.name for voice in offered} == GRADES.keys()
+    for language in LANGUAGES:
+        ours = [voice for voice in offered if voice.languages == [language.code]]
+        by_description = sorted(ours, key=lambda voice: str(voice.description))
+        assert [voice.name for voice in by_description] == voices.ranked(language)
+        assert by_description[0].name == voices.best(language)
+    american = [str(voice.description) for voice in offered if voice.languages == ["en-US"]]
+    assert (american[0], american[-1]) == ("01. Heart (female, grade A)", "20. Adam (male, grade F+)")
+    assert [voice.description for voice in offered if voice.languages == ["fr-FR"]] == ["1. Siwis (female, grade B-)"]
 
 
 async def test_a_text_is_spoken_as_over_http(tiny_server: Server) -> None:

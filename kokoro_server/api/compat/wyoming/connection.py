@@ -8,7 +8,8 @@
     anything else                    ignored
 
 A request that fails is answered with an error; the next one may follow. If none does, the connection is closed: Home
-Assistant does not know the error event and would wait for ever. Data that is not an event ends the connection.
+Assistant before 2026.11 does not know the error event and would wait for ever. Data that is not an event ends the
+connection.
 """
 
 from __future__ import annotations

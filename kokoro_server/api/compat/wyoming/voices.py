@@ -12,9 +12,9 @@ from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.api.voice_lists import list_voices
 from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import NotSupported, UnknownLanguage
-from kokoro_server.languages import AUTO, Language
+from kokoro_server.languages import AUTO, LANGUAGES, Language
 from kokoro_server.synthesis.services import Services
-from kokoro_server.voices import VoiceBook
+from kokoro_server.voices import VoiceBook, VoiceSnapshot
 
 G2P_ANSWER = 0.5  # seconds for the list of installed languages: Home Assistant waits one second for the whole answer
 MODEL = Attribution(name="hexgrad", url="https://huggingface.co/hexgrad/Kokoro-82M")
@@ -22,7 +22,7 @@ PLAIN_TEXT = "text"
 
 
 async def info(services: Services) -> Info:
-    """All voices. Home Assistant offers the installed ones, by their descriptions."""
+    """All voices. Home Assistant sorts the installed ones by their descriptions, and chooses the first."""
     listed = await list_voices(services, G2P_ANSWER)
     program = TtsProgram(
         name="Kokoro",
@@ -30,19 +30,30 @@ async def info(services: Services) -> Info:
         installed=True,
         description="Kokoro-82M, spoken by Kokoro Server",
         version=__version__,
-        voices=[_voice(voice) for voice in listed.voices],
+        voices=best_first(listed.voices, services.voices.now),
         supports_synthesize_streaming=True,
     )
     return Info(tts=[program])
 
 
-def _voice(voice: VoiceAnswer) -> TtsVoice:
+def best_first(listed: list[VoiceAnswer], voices: VoiceSnapshot) -> list[TtsVoice]:
+    """The voices of each language, numbered from its best on."""
+    by_name = {voice.name: voice for voice in listed}
+    found = list[TtsVoice]()
+    for language in LANGUAGES:
+        ranked = [by_name[name] for name in voices.ranked(language) if name in by_name]
+        digits = len(str(len(ranked)))
+        found += [_voice(voice, f"{place:0{digits}}") for place, voice in enumerate(ranked, 1)]
+    return found
+
+
+def _voice(voice: VoiceAnswer, place: str) -> TtsVoice:
     grade = f", grade {voice.grade}" if voice.grade else ""
     return TtsVoice(
         name=voice.name,
         attribution=MODEL,
         installed=voice.installed,
-        description=f"{voice.title} ({voice.gender}{grade})",
+        description=f"{place}. {voice.title} ({voice.gender}{grade})",
         version=None,
         languages=[voice.language],
     )
