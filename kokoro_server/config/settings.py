@@ -115,6 +115,10 @@ class Settings(BaseModel):
     """Custom voices: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json file
     alone; see docs/guide/voices.md. The server reads it again when it changes. POST /voices and DELETE /voices/{name}
     write to the file."""
+    models_path: FilePath | None = setting(EVERYDAY, "MODELS_PATH", None)
+    """Models beside Kokoro v1.0: a folder with a folder for each; see docs/guide/models.md. A request names one in its
+    voice, as in de-kikiri/df_anna, or in the field `model` of OpenAI's API. A model is loaded when it is first used.
+    The folder is read at the start. Empty: Kokoro v1.0 alone."""
     jobs_path: FilePath | None = setting(EVERYDAY, "JOBS_PATH", None)
     """Folder for the books and lists that POST /jobs makes: their files, and jobs.sqlite. Empty: the platform's folder
     for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
