@@ -213,7 +213,7 @@ class CustomVoices:
 
 
 def catalogued(settings: Settings) -> VoiceSnapshot:
-    """Names and languages of Kokoro-82M v1.0's voices, whether or not they have been fetched, of custom ones, and of other models."""
+    """Names and languages of all voices, those of Kokoro-82M v1.0 whether or not they have been fetched."""
     built_in = dict.fromkeys(sorted(CATALOG.voices), settings.cache_dir)
     custom = CustomVoices(settings.voices_path, built_in).voices if settings.voices_path else {}
     models = scan(settings.models_path).models if settings.models_path else {}
