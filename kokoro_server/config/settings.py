@@ -115,10 +115,6 @@ class Settings(BaseModel):
     """Custom voices: a folder with voice packs (.pt, .bin) and a file voices.json of named blends, or such a .json file
     alone; see docs/guide/voices.md. The server reads it again when it changes. POST /voices and DELETE /voices/{name}
     write to the file."""
-    models_path: FilePath | None = setting(EVERYDAY, "MODELS_PATH", None)
-    """Models beside Kokoro v1.0: a folder with a folder for each; see docs/guide/models.md. A request names one in its
-    voice, as in de-kikiri/df_anna, or in the field `model` of OpenAI's API. A model is loaded when it is first used.
-    The folder is read at the start. Empty: Kokoro v1.0 alone."""
     jobs_path: FilePath | None = setting(EVERYDAY, "JOBS_PATH", None)
     """Folder for the books and lists that POST /jobs makes: their files, and jobs.sqlite. Empty: the platform's folder
     for data, such as ~/.local/share/kokoro-server/jobs. none: no jobs."""
@@ -163,6 +159,10 @@ class Settings(BaseModel):
     model_path: FilePath | None = setting(OPERATORS, "KOKORO_MODEL_PATH", None)
     """A model file in place of the fetched one: kokoro-v1_0.pth, or one of the ONNX exports whose hashes the server
     knows."""
+    models_path: FilePath | None = setting(OPERATORS, "MODELS_PATH", None)
+    """Models beside Kokoro v1.0: a folder with a folder for each; see docs/guide/models.md. A request names one in its
+    voice, as in de-kikiri/df_anna, or in the field `model` of OpenAI's API. A model is loaded when it is first used.
+    The folder is read at the start. Empty: Kokoro v1.0 alone."""
     tracing: Literal["auto", "on", "off"] = setting(OPERATORS, "TRACING", "auto")
     """Whether requests are traced, for OpenTelemetry. auto: only if OTEL_EXPORTER_OTLP_ENDPOINT is set. on: without
     that variable, traces go to http://localhost:4318. OpenTelemetry's other variables hold too: OTEL_SERVICE_NAME,
