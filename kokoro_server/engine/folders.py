@@ -143,6 +143,6 @@ def _graphs(settings: Settings, made: ConvertedWeights, model: ModelFolder, cond
         return built("int8")
     condition.set(
         f"the model {model.name} runs in single precision, which takes about twice as long: in int8 its sound would "
-        f"differ {distance:.1f} times as much as by another seed; at most {fidelity.ALLOWED:g} is allowed"
+        f"differ {distance:.2f} times as much as by another seed; at most {fidelity.ALLOWED:g} is allowed"
     )
     return built("fp32")
