@@ -90,9 +90,12 @@ class Graph:
         return inputs[3]
 
 
-def read(path: Path) -> Tensors:
-    """Every parameter of the export in float32 under KModel's names; weight-normed ones as the effective `.weight`."""
-    graph = Graph(onnx.load(path).graph)
+def read(path: Path, *, external: bool = True) -> Tensors:
+    """Every parameter of the export in float32 under KModel's names; weight-normed ones as the effective `.weight`.
+
+    `external`: tensors may be in files that the export names.
+    """
+    graph = Graph(onnx.load(path, load_external_data=external).graph)
     parameters: Tensors = {}
     for name, value in (*_folded_parameters(graph), *_named_parameters(graph)):
         if name in parameters and not np.array_equal(parameters[name], value):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from kokoro_server import __version__
 from kokoro_server.cli import RunCommand
-from kokoro_server.cli.options import add_bulk, add_mcp, add_say, add_screen_reader
+from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config import settings as config
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     voices.add_argument("--url", help="those of a running server")
     voices.set_defaults(run=_command("voices"))
 
+    add_models(commands, _command("models"))
     assets = commands.add_parser("assets", help="the model's files: weights, voices, and what is built from them")
     actions = assets.add_subparsers(title="actions", required=True, metavar="ACTION")
     for name, run, text in (

@@ -211,3 +211,18 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
+
+
+def add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: RunCommand) -> None:
+    models = commands.add_parser("models", help="the models of MODELS_PATH, beside Kokoro v1.0")
+    actions = models.add_subparsers(title="actions", required=True, metavar="ACTION")
+    add = actions.add_parser("add", help="check a model's folder, and copy it into MODELS_PATH")
+    add.add_argument("source", metavar="PATH|hf:REPO", help="a folder; or a repository of Hugging Face with its files")
+    add.add_argument("--name", help="its name on this server (default: the folder's)")
+    actions.add_parser("list", help="show them: name, languages, voices, licence")
+    check = actions.add_parser("check", help="read every file, and say what is wrong")
+    check.add_argument("name", nargs="?", help="of one model (default: all)")
+    remove = actions.add_parser("remove", help="delete a model's folder")
+    remove.add_argument("name")
+    for name, parser in actions.choices.items():
+        parser.set_defaults(run=run, action=name)

@@ -13,7 +13,8 @@ from kokoro_server.voices.custom import catalogued
 
 
 def run(settings: Settings, options: argparse.Namespace) -> int:
-    wanted = languages.parse(options.language).code if options.language else None
+    among = (*languages.LANGUAGES, *languages.OTHERS.values())
+    wanted = languages.parse(options.language, among).code if options.language else None
     for voice in _of_server(options.url, settings.key_to_send) if options.url else voices_of(catalogued(settings)):
         if wanted in (None, voice.language):
             note = "" if voice.installed else "not installed"

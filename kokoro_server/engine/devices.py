@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,25 +34,32 @@ class CudaOptions:
     memory_fraction: float = 0.9  # the share of a device's memory that this process may take
     max_graphs: int = 384  # per engine
     max_pinned_bytes: int = 2 * 2**30  # host memory for the audio of an engine
+    models: int = 1  # that share the devices
     express: bool = True  # whether an engine has an express engine beside it
 
 
 def load_all(
-    weights: Path, devices: Sequence[str], options: CudaOptions | None = None, setting: str = "KOKORO_DEVICES"
+    weights: Path,
+    devices: Sequence[str],
+    options: CudaOptions | None = None,
+    setting: str = "KOKORO_DEVICES",
+    configuration: Mapping[str, Any] | None = None,
 ) -> list[TorchEngine]:
     """`weights` is a converted safetensors file; `devices` are any of auto, cpu, cuda, cuda:<number>, mps.
 
-    Engines on one device share its memory. `setting` names the devices in error messages.
+    Engines on one device share its memory. `setting` names the devices in error messages. A model with a
+    `configuration` of other sizes than Kokoro v1.0 runs by torch alone: the fast kernels are made for those.
     """
     picked = [pick_device(device, setting) for device in devices]
     torch.set_num_threads(min(torch.get_num_threads(), thread_count()))  # torch ignores a container's quota
     for device in {device for device in picked if device.type == "cuda"}:
         # The first use of a GPU takes a second, mostly outside the interpreter. If it fails, the next use reports it.
         threading.Thread(target=_touch, args=(device,), daemon=True).start()
-    model = skeleton.load(weights)
+    model = skeleton.load(weights, configuration)
+    options = options or CudaOptions()
     return [
-        on_cuda(model, device, options or CudaOptions(), picked.count(device))
-        if device.type == "cuda"
+        on_cuda(model, device, options, picked.count(device) * options.models)
+        if device.type == "cuda" and configuration is None
         else TorchEngine.of(model, device)
         for device in picked
     ]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from kokoro_server.assets import library
 from kokoro_server.assets.library import Assets
+from kokoro_server.assets.models.folder import scan
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
@@ -50,7 +52,7 @@ class LoadedModel:
 
     def __post_init__(self) -> None:
         self.facts = replace(self.facts, devices=tuple(engine.device for engine in self.engines))
-        of_engines = _conditions(self.engines)
+        of_engines = conditions_of(self.engines)
         self._not_loaded = Condition(Reason.MODEL)
         self._own_conditions = (*(each for each in self.conditions if each not in of_engines), self._not_loaded)
         self.conditions = (*self.conditions, self._not_loaded)
@@ -82,7 +84,7 @@ class LoadedModel:
             )
             raise
         self._not_loaded.clear()
-        self.conditions = (*self._own_conditions, *_conditions(self.engines))
+        self.conditions = (*self._own_conditions, *conditions_of(self.engines))
         freeze_again()
         return self.engines
 
@@ -131,7 +133,7 @@ def load(settings: Settings) -> LoadedModel:
     weights = Condition(Reason.WEIGHTS, INT8_WEIGHTS if from_int8 else None)
     gpu = Condition(Reason.GPU_UNUSED, backends.unused_gpu(settings, backend))
     facts = ModelFacts(assets.voices, assets.precision, assets.source, backend, compute, kernels)
-    conditions = (weights, gpu, *_conditions(engines))
+    conditions = (weights, gpu, *conditions_of(engines))
     build = folder.name if folder else f"torch{version('torch')}-{assets.digest[:8]}"
     best_speed = BestSpeed.of(settings.cache_dir, f"{build} kernels={kernels}", len(engines))
     again = partial(_engines_again, settings, assets, folder)
@@ -140,7 +142,7 @@ def load(settings: Settings) -> LoadedModel:
 
 def _engines(settings: Settings, assets: Assets, folder: Path | None) -> Sequence[Engine]:
     """Engines ready to speak, from the graphs in `folder` or, without a folder, from the weights."""
-    engines = _onnx_engines(settings, folder) if folder else _torch_engines(settings, assets)
+    engines = onnx_engines(settings, folder) if folder else torch_engines(settings, assets.weights)
     for engine in engines:
         engine.warmup()
     return engines
@@ -163,11 +165,14 @@ def _close(engines: Sequence[Engine]) -> None:
             engine.close()
 
 
-def _conditions(engines: Sequence[Engine]) -> list[Condition]:
+def conditions_of(engines: Sequence[Engine]) -> list[Condition]:
     return [condition for engine in engines if isinstance(engine, HasConditions) for condition in engine.conditions]
 
 
-def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
+def torch_engines(
+    settings: Settings, weights: Path, configuration: Mapping[str, Any] | None = None
+) -> Sequence[Engine]:
+    """`configuration` is that of a model of other sizes than Kokoro v1.0."""
     from kokoro_server.engine import devices  # torch takes a second to import
 
     setting, named = backends.named_devices(settings)
@@ -176,9 +181,15 @@ def _torch_engines(settings: Settings, assets: Assets) -> Sequence[Engine]:
         settings.gpu_memory_fraction,
         settings.gpu_graphs,
         settings.pinned_memory_mb * 2**20,
+        _model_count(settings),
         settings.gpu_express,
     )
-    return devices.load_all(assets.weights, named, options, setting)
+    return devices.load_all(weights, named, options, setting, configuration)
+
+
+def _model_count(settings: Settings) -> int:
+    """How many models share the memory of a GPU, each in an equal part."""
+    return 1 + len(scan(settings.models_path).models) if settings.models_path else 1
 
 
 def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:
@@ -193,7 +204,7 @@ def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:
     return assets, build_cache.ensure(settings.cache_dir, assets.weights, key)
 
 
-def _onnx_engines(settings: Settings, folder: Path) -> Sequence[Engine]:
+def onnx_engines(settings: Settings, folder: Path) -> Sequence[Engine]:
     from kokoro_server.engine.cpu.engine import OnnxEngine
 
     _, devices = backends.named_devices(settings)

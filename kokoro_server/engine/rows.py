@@ -48,19 +48,22 @@ def empty_result() -> Result:
     return Result(np.zeros(0, np.float32), np.zeros(2, np.int64))
 
 
-def warmup_row() -> Row:
-    return Row(vocab.tokenize(WARMUP_PHONEMES), np.zeros(STYLE_DIM, np.float32))
+def warmup_row(tokens: int | None = None) -> Row:
+    """For a model that has `tokens` ids; by default Kokoro v1.0."""
+    ids = vocab.tokenize(WARMUP_PHONEMES)
+    return Row(tuple(each % tokens for each in ids) if tokens else ids, np.zeros(STYLE_DIM, np.float32))
 
 
-def check(row: Row) -> None:
-    """Raise `InvalidInput` for a row that the model cannot take."""
+def check(row: Row, tokens: int | None = None) -> None:
+    """Raise `InvalidInput` for a row that the model cannot take. For `tokens` see `warmup_row`."""
+    known = tokens or vocab.size()
     if len(row.tokens) > MAX_TOKENS:
         raise InvalidInput(
             f"{len(row.tokens)} phonemes in one piece; the model takes at most {MAX_TOKENS}: split the text",
             field="tokens",
         )
-    if row.tokens and not 0 <= min(row.tokens) <= max(row.tokens) < vocab.size():
-        raise InvalidInput(f"token ids must lie between 0 and {vocab.size() - 1}", field="tokens")
+    if row.tokens and not 0 <= min(row.tokens) <= max(row.tokens) < known:
+        raise InvalidInput(f"token ids must lie between 0 and {known - 1}", field="tokens")
     if not MIN_SPEED <= row.speed <= MAX_SPEED:
         raise InvalidInput(f"speed is {row.speed}; allowed is {MIN_SPEED} to {MAX_SPEED}", field="speed")
     if not -MAX_PITCH <= row.pitch <= MAX_PITCH:

@@ -41,6 +41,7 @@ class TorchEngine:
 
     def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
         self.model = model
+        self._tokens = len(model.albert.word_embeddings)
         self._limits = EngineLimits(MAX_TOKENS, max_rows, BATCH_BYTES // BYTES_PER_PADDED_FRAME)
 
     @classmethod
@@ -73,19 +74,19 @@ class TorchEngine:
 
     def warmup(self) -> None:
         started = time.perf_counter()
-        self.synthesize([warmup_row()])
+        self.synthesize([warmup_row(self._tokens)])
         log.info("warmed up device=%s seconds=%.2f", self.device, time.perf_counter() - started)
 
     def measure(self) -> None:
         """Measure the speed of one row alone, on a CPU. Other devices are fast, and are not measured."""
         if self.model.placement.device.type == "cpu":
-            passes = [timed(lambda: len(self.synthesize([warmup_row()])[0].audio)) for _ in range(PASSES)]
+            passes = [timed(lambda: len(self.synthesize([warmup_row(self._tokens)])[0].audio)) for _ in range(PASSES)]
             self.real_time_factor = real_time_factor(passes, torch.get_num_threads())
             log.info("measured device=%s real_time_factor=%.3f", self.device, self.real_time_factor)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         for row in rows:
-            check(row)
+            check(row, self._tokens)
         spoken = [row for row in rows if row.tokens]
         results = iter(self._run(spoken) if spoken else [])
         return [next(results) if row.tokens else empty_result() for row in rows]

@@ -6,12 +6,14 @@ import importlib.util
 
 from kokoro_server import languages
 from kokoro_server.errors import LanguageNotInstalled
+from kokoro_server.g2p import variants
 from kokoro_server.languages import Language
 
 # The modules that the extra named after the language's code installs.
 MODULES = {
     languages.JA: ("fugashi", "jaconv", "unidic_lite"),
     languages.ZH: ("cn2an", "jieba", "ordered_set", "pypinyin"),
+    variants.ZH_1_1: ("cn2an", "jieba", "ordered_set", "pypinyin", "pypinyin_dict"),
 }
 NOT_INSTALLED = "not_installed"  # the state of such a language in the service's `GET /health`
 

@@ -7,6 +7,7 @@ import unicodedata
 from functools import cache
 
 from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ _SIMILAR_MARKS = {
 }
 # Not spoken in any language, so they are left out without notice.
 _UNSPOKEN = "¿¡-‐‑'‘’`´·・*_/\\|ˑ͡^͜\u0329\u032f\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f"
+_SAME = {"g": "ɡ"} | _SIMILAR_MARKS | dict.fromkeys(_UNSPOKEN, "")
 _REPLACEMENTS = _SIMILAR_SOUNDS | _SIMILAR_MARKS | dict.fromkeys(_UNSPOKEN, "")
 
 
@@ -83,6 +85,27 @@ def to_model_symbols(phonemes: str) -> tuple[str, str]:
         if replacement is None:
             dropped[character] = True
             _warn_once(character)
+        else:
+            kept.append(replacement)
+    return "".join(kept), "".join(dropped)
+
+
+def to_symbols_of(vocabulary: ModelVocabulary, phonemes: str) -> tuple[str, str]:
+    """`phonemes` in the symbols of any model, and the characters that it has none for, each once.
+
+    For a model other than Kokoro v1.0, only marks are replaced by similar ones: its own sounds are not ours to choose.
+    """
+    if vocabulary is vocab.built_in():
+        return to_model_symbols(phonemes)
+    if not vocabulary.unknown(phonemes):
+        return phonemes, ""
+    kept, dropped = list[str](), dict[str, bool]()
+    for character in phonemes:
+        replacement = character if character in vocabulary.ids else _SAME.get(character)
+        if replacement is None and character.isspace():
+            replacement = " "
+        if replacement is None or vocabulary.unknown(replacement):
+            dropped[character] = True
         else:
             kept.append(replacement)
     return "".join(kept), "".join(dropped)

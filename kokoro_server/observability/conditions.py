@@ -22,6 +22,7 @@ class Reason(StrEnum):
     GPU_MEMORY = "gpu_memory"  # other processes have taken memory, so batches are smaller
     CPU_KERNELS = "cpu_kernels"  # onnxruntime runs what our own kernels would run faster
     MODEL = "model"  # it was unloaded while idle, and cannot be loaded again
+    MODELS = "models"  # one of MODELS_PATH cannot be used, or not at its best
     ENGINE = "engine"  # the engine process is being restarted
     G2P = "g2p"  # text cannot be turned into phonemes
     LEXICON = "lexicon"  # the lexicon has been changed, but the new version cannot be used

@@ -37,7 +37,9 @@ from kokoro_server.api.routes.jobs import endpoints as jobs
 from kokoro_server.api.routes.jobs.watching import Watches
 from kokoro_server.api.speech import parse_line
 from kokoro_server.assets.catalog import CATALOG
+from kokoro_server.assets.models.folder import ModelShelf, scan
 from kokoro_server.audio import encode
+from kokoro_server.batching.lazy_queue import LazyQueue
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
@@ -46,11 +48,13 @@ from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine import backends, loader
+from kokoro_server.engine import backends, folders, loader
+from kokoro_server.engine.folders import LoadFolder
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import ConfigError, KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
+from kokoro_server.g2p.of_model import ModelG2P
 from kokoro_server.g2p.worker_count import default_worker_count
 from kokoro_server.http.body import BodyLimit
 from kokoro_server.longform.jobs.service import running_jobs
@@ -63,8 +67,10 @@ from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.machine import available_memory
 from kokoro_server.runtime.threads import in_daemon_thread
+from kokoro_server.server.models import StartModel, folder_loader, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
+from kokoro_server.synthesis.speech import ModelText
 from kokoro_server.synthesis.synthesizer import Speech, SpeechLimits, Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
@@ -72,6 +78,7 @@ from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.voices import VoiceBook, mix
 from kokoro_server.voices.custom import CustomVoices
+from kokoro_server.voices.of_model import ModelVoices
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +96,11 @@ Where the server has API keys, send yours as `Authorization: Bearer KEY` or as `
 
 @asynccontextmanager
 async def running_services(
-    settings: Settings, load: Callable[[Settings], LoadedModel], metrics: Metrics, on_fatal: Callable[[str], object]
+    settings: Settings,
+    load: Callable[[Settings], LoadedModel],
+    metrics: Metrics,
+    on_fatal: Callable[[str], object],
+    load_folder: LoadFolder = folders.load,
 ) -> AsyncIterator[Services]:
     """Start all services. At the end, or if one fails to start, stop the started ones in reverse order."""
     async with AsyncExitStack() as stack:
@@ -113,7 +124,11 @@ async def running_services(
         await queue.start()
         stack.push_async_callback(queue.stop)
         yield await stack.enter_async_context(
-            assembled(settings, model, queue, child, metrics, max_g2p_calls=G2P_CALLS)
+            assembled(
+                *(settings, model, queue, child, metrics),
+                max_g2p_calls=G2P_CALLS,
+                load_folder=partial(folder_loader, settings, load_folder, on_fatal),
+            )
         )
 
 
@@ -121,6 +136,8 @@ def check_files(settings: Settings) -> None:
     """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
+    if settings.models_path:
+        scan(settings.models_path)
     custom = CustomVoices(settings.voices_path, CATALOG.voices).voices if settings.voices_path else {}
     for voice in dict(settings.default_voice).values():
         try:
@@ -148,13 +165,16 @@ async def assembled(
     metrics: Metrics,
     max_g2p_calls: int = MAX_CALLS_EVER,
     processes: int = 1,
+    load_folder: StartModel | None = None,
 ) -> AsyncIterator[Services]:
     """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL.
 
-    `processes` of the server have such services.
+    `processes` of the server have such services. `load_folder` starts a model of MODELS_PATH.
     """
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
-    voice_book = VoiceBook(model.facts.voices)
+    shelf = scan(settings.models_path) if settings.models_path and load_folder else ModelShelf()
+    other_voices = {name: ModelVoices(folder) for name, folder in shelf.models.items()}
+    voice_book = VoiceBook(model.facts.voices, other_voices)
     custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
     g2p_url = (lambda: g2p_process.url) if g2p_process else settings.g2p_url or ""
@@ -162,7 +182,9 @@ async def assembled(
     if custom_voices:
         voice_book.attach(custom_voices)
     watchers = (watch_lag(metrics.loop_lag.observe), g2p.watch(), *([custom_voices.watch()] if custom_voices else []))
-    async with contextlib.aclosing(g2p), background(*watchers):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(contextlib.aclosing(g2p))
+        await stack.enter_async_context(background(*watchers))
         pace = partial(_pace, queue)
         reader = Reader(g2p, _sizes(settings), lexicon, metrics.g2p_time.time, pace, settings.unspeakable or "refuse")
         limits = SpeechLimits(settings.max_text_length, settings.max_silence, settings.max_clip_seconds)
@@ -171,8 +193,22 @@ async def assembled(
         synthesizer = Synthesizer(reader, queue, voice_book, limits, clip_memory, dict(settings.pauses))
         files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
+        models = None
+        if settings.models_path and load_folder:
+
+            def speaker(spoken: ModelVoices, lazy: LazyQueue, g2p: ModelG2P, text: ModelText) -> Synthesizer:
+                own_pace = partial(_pace, lazy)
+                timer, refuse = metrics.g2p_time.time, settings.unspeakable or "refuse"
+                own = Reader(g2p, _sizes(settings), None, timer, own_pace, refuse, text.vocabulary)
+                book = VoiceBook.fixed(spoken)
+                return Synthesizer(own, lazy, book, limits, clip_memory, dict(settings.pauses), text)
+
+            models = served_models(shelf, other_voices, BatchingOptions.of(settings), load_folder, g2p, speaker)
+            stack.push_async_callback(models.stop)
+            synthesizer.attach(models.choose)
         services = Services(
-            settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, conditions
+            *(settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, models),
+            other_conditions=conditions,
         )
         metrics.watch_conditions(lambda: services.conditions)
         metrics.ready.set_function(lambda: services.why_not_ready() is None)
@@ -233,9 +269,13 @@ class ProcessContext(Protocol):
 
 
 def create_app(
-    settings: Settings, load: Callable[[Settings], LoadedModel] = loader.load, worker: ProcessContext | None = None
+    settings: Settings,
+    load: Callable[[Settings], LoadedModel] = loader.load,
+    worker: ProcessContext | None = None,
+    load_folder: LoadFolder = folders.load,
 ) -> FastAPI:
     """`load` loads the model; tests pass one that loads a small model. With `worker`, the model is in another process.
+    `load_folder` loads one of MODELS_PATH.
 
     When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called, which
     must end the process, so that a supervisor can restart it.
@@ -251,7 +291,10 @@ def create_app(
         speech_defaults.set(defaults)  # for jobs
         if not worker:
             warn_if_open(settings, keys)
-        services = worker.services(app, metrics) if worker else running_services(settings, load, metrics, device_lost)
+        if worker:
+            services = worker.services(app, metrics)
+        else:
+            services = running_services(settings, load, metrics, device_lost, load_folder)
         with tracing.configured(settings.tracing, worker.name if worker else "server"):
             async with (
                 services as app.state.services,

@@ -57,6 +57,16 @@ def settled(speech: Speech, voices: GradedVoices) -> Speech:
     return replace(plain, voice=_name_for(text, speech.voice, speech, voices))
 
 
+def without_auto(speech: Speech) -> Speech:
+    """The speech in the languages of its voices, for a model whose voices are not chosen by the text."""
+
+    def plain(language: str | None) -> str | None:
+        return None if is_auto(language) else language
+
+    turns = tuple(replace(turn, language=plain(turn.language)) for turn in speech.turns)
+    return replace(speech, language=plain(speech.language), turns=turns)
+
+
 def _without_voices(ssml: str) -> tuple[str, str]:
     """SSML without what its `<voice>` elements enclose, and the first name of those."""
     kept, start, names = list[str](), 0, list[str]()

@@ -12,6 +12,7 @@ from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.g2p.client import G2PClient
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.observability.metrics import Metrics
+from kokoro_server.synthesis.models import ServedModels
 from kokoro_server.synthesis.synthesizer import Synthesizer
 from kokoro_server.text.pace import Pace
 from kokoro_server.voices import VoiceBook
@@ -58,6 +59,7 @@ class Services:
     synthesizer: Synthesizer
     metrics: Metrics
     custom_voices: CustomVoices | None = None  # if VOICES_PATH is set
+    models: ServedModels | None = None  # if MODELS_PATH is set
     other_conditions: tuple[Condition, ...] = ()  # of services beside the model and the jobs
     jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
     lost_jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS_LOST))
@@ -65,7 +67,10 @@ class Services:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Of all services. The model's change when it is loaded again."""
-        return (*self.model.conditions, *self.other_conditions, self.jobs_condition, self.lost_jobs_condition)
+        others = self.models.conditions if self.models else ()
+        return (
+            *self.model.conditions, *self.other_conditions, *others, self.jobs_condition, self.lost_jobs_condition
+        )  # fmt: skip
 
     def why_not_ready(self) -> str | None:
         """Why no text can be spoken now; None if it can."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, ParamSpec, Protocol
 
 from kokoro_server import languages
 from kokoro_server.audio.join import LEAD, TAIL, Ends
+from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import KokoroError
+from kokoro_server.languages import Language
 from kokoro_server.text import ssml, voice_tags
 from kokoro_server.text.options import DEFAULT_OPTIONS, ReadingOptions
 from kokoro_server.text.pauses import Pause, Pauses
@@ -63,6 +66,7 @@ class Speech:
     pauses: Mapping[str, float] = field(default_factory=dict)  # seconds, by the names of `Pauses`; else the server's
     quotations_apart: bool = False  # those in another language are read in it
     may_be_silent: bool = False  # a text with nothing to say is a moment of silence, not an error
+    model: str | None = None  # that a field of the request names; an unknown name means the server's own
     follows: bool = False  # another speech is heard before it: a sentence's pause is between them
 
     def ends(self, pauses: Pauses) -> Ends | None:
@@ -104,9 +108,18 @@ class MeasuredVoices(KnownVoices, Protocol):
         """dB, that bring a voice or mix to the level of all."""
 
 
-async def write_script(speech: Speech, voices: MeasuredVoices) -> Script:
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelText:
+    """The languages and phonemes of the model that speaks."""
+
+    languages: Sequence[Language] = languages.LANGUAGES
+    vocabulary: ModelVocabulary = field(default_factory=vocab.built_in)
+    name: str | None = None  # of a model below MODELS_PATH
+
+
+async def write_script(speech: Speech, voices: MeasuredVoices, model: ModelText | None = None) -> Script:
     """Raises an error that names the place of a wrong tag, attribute or voice."""
-    script = await _script(speech, voices)
+    script = await _script(speech, voices, model or ModelText())
     names = {run.delivery.voice for run in runs(script)}
     if speech.level == "own" or (speech.level is None and len(names) == 1):
         return script
@@ -119,8 +132,9 @@ async def write_script(speech: Speech, voices: MeasuredVoices) -> Script:
     ]
 
 
-async def _script(speech: Speech, voices: KnownVoices) -> Script:
-    cast = Cast(voices, speech.language, speech.voice_aliases, speech.alias_rates)
+async def _script(speech: Speech, voices: KnownVoices, model: ModelText) -> Script:
+    known = model.languages, model.vocabulary
+    cast = Cast(voices, speech.language, speech.voice_aliases, speech.alias_rates, *known)
     if speech.turns:
         return await in_thread_if_long(len(speech.written), _turns, speech, cast)
     voice = cast.voice(speech.voice)
@@ -168,7 +182,7 @@ def _turns(speech: Speech, cast: Cast) -> Script:
 def _delivery(turn: Turn, speech: Speech, cast: Cast, number: int) -> Delivery:
     try:
         voice = cast.voice(turn.voice or speech.voice)
-        language = languages.parse(turn.language) if turn.language else cast.language_of(voice)
+        language = languages.parse(turn.language, cast.languages) if turn.language else cast.language_of(voice)
     except KokoroError as error:
         if turn.voice or turn.language:
             error.field = f"turns.{number}.{error.field or 'voice'}"

@@ -6,7 +6,7 @@ import asyncio
 import copy
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,19 +18,19 @@ from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
-from kokoro_server.engine import vocab
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
 from kokoro_server.engine.rows import model_speed
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
-from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart
+from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart, without_auto
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
 from kokoro_server.synthesis.phonemes import PhonemeTiming
-from kokoro_server.synthesis.speech import Speech, in_thread_if_long, write_script
+from kokoro_server.synthesis.speech import ModelText, Speech, in_thread_if_long, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
 from kokoro_server.text.pauses import NATURAL_PAUSES
@@ -45,6 +45,9 @@ STREAM_CLIPS = 10  # a stream may be as long as this many clips: nobody keeps it
 MOMENT_OF_SILENCE = "[pause:0.3s]"
 LONGEST_PIECE = 30.0  # seconds at speed 1
 MOST_MISTAKEN = 2.0  # audio that is longer than allowed by this factor is broken off: its prediction was far too low
+
+
+ChooseModel = Callable[[Speech], "tuple[Synthesizer, Speech] | None"]  # None: the server's own model
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,7 @@ class Synthesizer:
         limits: SpeechLimits,
         memory: ClipMemory,
         pauses: Mapping[str, float] | None = None,
+        model: ModelText | None = None,
     ) -> None:
         """`pauses` are those of the settings, by the names of `Pauses`."""
         self._reader = reader
@@ -137,6 +141,16 @@ class Synthesizer:
         self._memory = memory
         self._pauses = pauses or {}
         self._turns = LoopTurns()
+        self._model = model or ModelText()
+        self._choose: ChooseModel = lambda _speech: None
+
+    def attach(self, choose: ChooseModel) -> None:
+        """Lets other models speak what is theirs."""
+        self._choose = choose
+
+    def _chosen(self, speech: Speech) -> tuple[Synthesizer, Speech]:
+        """The synthesizer of the model that speaks, and the speech with a voice of that model."""
+        return self._choose(speech) or (self, speech)
 
     def with_voices(self, voices: VoiceBook) -> Synthesizer:
         """The same, with other voices."""
@@ -157,6 +171,9 @@ class Synthesizer:
         With `overflow`, a clip of more than a minute is not kept in memory: its audio is written there as it is made.
         Raises ClipTooLong, before anything is made, if its audio is predicted to be longer than a clip may be.
         """
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return await other.speak(speech, ticket, cutting=cutting, overflow=overflow)
         work = self._speak(speech, ticket or self._queue.ticket(), cutting, overflow)
         return await (self._turns.paced(work) if ticket is not None and ticket.bulk else work)
 
@@ -199,6 +216,9 @@ class Synthesizer:
         `detached`: the caller may hold a segment for any time; without it a segment may keep the buffer of its whole
         batch alive.
         """
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return other.segments(speech, ticket, cutting=cutting, detached=detached)
         ticket = ticket or self._queue.ticket()
         if self._queue.real_time_factor() is not None:  # an engine that may be slow: only there do pieces wait AHEAD
             ticket.playback = Playback()
@@ -245,7 +265,7 @@ class Synthesizer:
         text_ms = prepared.text_ms + 1000 * (time.perf_counter() - begun)
         pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
-        rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices)
+        rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices, self._model.vocabulary)
         early: Beginnings[Outcome] | None = None
         streamed = ticket.playback is not None and self._reader.speaks_early
         if streamed and isinstance(first, Piece) and utterance.may_begin(first):
@@ -300,12 +320,18 @@ class Synthesizer:
 
     async def reading(self, speech: Speech) -> Reading:
         """The words that would be said of a text, and the rules that decide them."""
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return await other.reading(speech)
         parts = await self.script(self.settled(speech))
         with _field_named(speech):
             return await self._reader.reading(parts, speech.reading)
 
     async def voice(self, speech: Speech) -> HeldVoice:
         """The voice that speaks, or begins to."""
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return await other.voice(speech)
         speech = self.settled(speech)
         try:
             return await self._voices.hold(speech.first_voice)
@@ -316,16 +342,25 @@ class Synthesizer:
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said, or begun."""
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return other.language(speech)
         speech = self.settled(speech)
         language = speech.turns[0].language if speech.turns else None
-        return languages.of_request(language or speech.language, self._voices.language(speech.first_voice))
+        voice = self._voices.language(speech.first_voice)
+        return languages.of_request(language or speech.language, voice, self._model.languages)
 
     def settled(self, speech: Speech) -> Speech:
         """The same with a voice and a language in place of `auto`."""
-        return settled(speech, self._voices.now) if asks_for_auto(speech) else speech
+        if not asks_for_auto(speech):
+            return speech
+        return settled(speech, self._voices.now) if self._model.name is None else without_auto(speech)
 
     async def script(self, speech: Speech) -> Script:
         """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
+        other, speech = self._chosen(speech)
+        if other is not self:
+            return await other.script(speech)
         allowed = self._limits.characters
         if len(speech.written) > allowed:
             raise TextTooLong(
@@ -333,10 +368,11 @@ class Synthesizer:
                 field="text",
             )
         try:
-            parts = await write_script(speech, self._voices.now)
+            parts = await write_script(speech, self._voices.now, self._model)
         except UnknownVoice:
             await self._voices.refresh()  # another process may have made it just now
-            parts = await write_script(speech, self._voices.now)
+            parts = await write_script(speech, self._voices.now, self._model)
+        self._check_voices(parts)
         if speech.quotations_apart:
             parts = await in_thread_if_long(len(speech.written), with_quotations_apart, parts, self._voices.now)
         if len(parts) > 1:
@@ -344,6 +380,15 @@ class Synthesizer:
         else:
             script.check(parts, self._limits.silence, speech.subject)
         return parts
+
+    def _check_voices(self, parts: Script) -> None:
+        if self._model.name is None and (models := self._voices.now.models):
+            for run in script.runs(parts):
+                if run.delivery.voice.partition("/")[0] in models:
+                    raise UnknownVoice(
+                        f"{run.delivery.voice} is a voice of another model; all voices of a request are of one model",
+                        field="voice",
+                    )
 
     async def _prepare(self, speech: Speech, clips: int = 1) -> _Prepared:
         """Everything that is checked before the queue is asked. The speech may be as long as `clips` clips."""
@@ -389,6 +434,7 @@ async def _rows(
     seed: int,
     held: Mapping[str, HeldVoice],
     row_voices: list[str],
+    vocabulary: ModelVocabulary,
 ) -> AsyncGenerator[Row, None]:
     """Yields a row for each piece. Appends its voice to `row_voices`, and each piece and pause to `unjoined`."""
     async with aclosing(rest):
@@ -398,7 +444,7 @@ async def _rows(
             if isinstance(item, Piece):
                 delivery = utterance.run_of(item).delivery
                 row_voices.append(delivery.voice)
-                tokens = vocab.tokenize(item.phonemes)
+                tokens = vocabulary.tokenize(item.phonemes)
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)

@@ -32,6 +32,7 @@ import regex
 
 from kokoro_server import languages
 from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import ConfigError, InvalidInput, UnknownLanguage
 from kokoro_server.languages import LANGUAGES, Language
 from kokoro_server.observability.conditions import Condition, Reason
@@ -114,10 +115,17 @@ def _apart(reading: str, text: str, start: int, end: int) -> str:
     return f"{before}{reading}{' ' if text[end : end + 1].isalnum() else ''}"
 
 
-def request_lexicon(entries: LexiconEntries, language: Language, base: LanguageLexicon | None) -> LanguageLexicon:
+def request_lexicon(
+    entries: LexiconEntries,
+    language: Language,
+    base: LanguageLexicon | None,
+    vocabulary: ModelVocabulary | None = None,
+) -> LanguageLexicon:
     """The lexicon of a request. Raises InvalidInput for an entry that is malformed, or that `language` cannot say."""
     try:
-        parsed = {_parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word]) for word in entries}
+        parsed = {
+            _parse_word("lexicon", word): _parse_reading("lexicon", word, entries[word], vocabulary) for word in entries
+        }
     except ValueError as error:
         raise InvalidInput(str(error), field="lexicon") from None
     for word, reading in parsed.items():
@@ -219,7 +227,7 @@ def _parse_word(table: str, word: str) -> str:
     return cleaned
 
 
-def _parse_reading(table: str, word: str, reading: object) -> str:
+def _parse_reading(table: str, word: str, reading: object, vocabulary: ModelVocabulary | None = None) -> str:
     if not isinstance(reading, str) or not reading.strip():
         raise ValueError(f'[{table}] {word!r}: needs "/phonemes/" or another spelling, in quotes')
     if not (reading.startswith("/") and reading.endswith("/") and len(reading) > 1):
@@ -227,8 +235,9 @@ def _parse_reading(table: str, word: str, reading: object) -> str:
             raise ValueError(f"[{table}] {word!r}: {reading!r} has no letter that could be said")
         return clean(Traced.of(reading)).text.strip()
     phonemes = reading[1:-1]
-    if vocab.unknown(phonemes):
-        raise ValueError(f"[{table}] {word!r}: {describe_unknown(phonemes)}")
+    known = vocabulary or vocab.built_in()
+    if known.unknown(phonemes):
+        raise ValueError(f"[{table}] {word!r}: {describe_unknown(phonemes, known)}")
     if not has_sound(phonemes) or set("()") & set(phonemes):
         raise ValueError(f"[{table}] {word!r}: {reading!r} has no sound, or parentheses")
     return reading

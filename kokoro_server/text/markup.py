@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import regex
 
 from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import InvalidInput
 from kokoro_server.text.traced import Traced
 
@@ -56,23 +57,27 @@ class Pronunciation:
 Part = Traced | Pronunciation
 
 
-def check_pronunciations(text: str, origin: Sequence[int] | None = None) -> None:
+def check_pronunciations(
+    text: str, origin: Sequence[int] | None = None, vocabulary: ModelVocabulary | None = None
+) -> None:
     """Raises InvalidInput if a pronunciation in `text` has phonemes that the model does not know.
 
     Its place is that in the text, or the one that `origin` has for each character.
     """
+    known = vocabulary or vocab.built_in()
     for match in PRONUNCIATION_MARKUP.finditer(text):
-        if vocab.unknown(match["phonemes"]):
+        if known.unknown(match["phonemes"]):
             place = origin[match.start()] if origin else match.start()
             raise InvalidInput(
-                f"{match[0][:80]!r} at character {place}: {describe_unknown(match['phonemes'])}", field="text"
+                f"{match[0][:80]!r} at character {place}: {describe_unknown(match['phonemes'], known)}", field="text"
             )
 
 
-def describe_unknown(phonemes: str) -> str:
+def describe_unknown(phonemes: str, vocabulary: ModelVocabulary | None = None) -> str:
     """A message that names those of `phonemes` that the model does not know."""
-    names = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in sorted(vocab.unknown(phonemes))[:10])
-    return f"not phonemes of the model: {names}; known are {''.join(vocab.ids())}"
+    known = vocabulary or vocab.built_in()
+    names = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in sorted(known.unknown(phonemes))[:10])
+    return f"not phonemes of the model: {names}; known are {''.join(known.ids)}"
 
 
 def split_pronunciations(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kokoro_server import languages
 from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import Language
@@ -73,6 +74,7 @@ class Reader:
         g2p_timer: Callable[[], AbstractContextManager[Any]] = nullcontext,
         pace: Callable[[], Pace | None] = lambda: None,
         unspeakable: OnUnspeakable = "refuse",
+        vocabulary: ModelVocabulary | None = None,
     ) -> None:
         self._g2p = g2p
         self._sizes = sizes
@@ -80,6 +82,7 @@ class Reader:
         self._g2p_timer = g2p_timer
         self._pace = pace
         self._unspeakable = unspeakable
+        self._vocabulary = vocabulary or vocab.built_in()
 
     def pieces(
         self,
@@ -173,7 +176,7 @@ class Reader:
             language, text = part.delivery.language, part.text.text
             if language not in lexicons:
                 lexicons[language] = await self._lexicon_for(language, options)
-            markup.check_pronunciations(text, part.text.starts)
+            markup.check_pronunciations(text, part.text.starts, self._vocabulary)
             passages = list(split_pauses(text, origin=part.text.starts))
             await turn.give_way()
             continues_at = len(text.rstrip()) if part.continues else None
@@ -186,7 +189,7 @@ class Reader:
             await asyncio.to_thread(spoken.load, language)
         lexicon = await self._lexicon.for_language(language) if self._lexicon else None
         if options.lexicon:
-            lexicon = await asyncio.to_thread(request_lexicon, options.lexicon, language, lexicon)
+            lexicon = await asyncio.to_thread(request_lexicon, options.lexicon, language, lexicon, self._vocabulary)
         return lexicon
 
     async def _skipped(self, written: WrittenScript, options: ReadingOptions) -> str:
@@ -232,7 +235,7 @@ class Reader:
         Raises InvalidInput that names the phonemes that the model does not know.
         """
         turn, items = LoopShare(), list[PhonemizedSentence | Pause | Run]()
-        for found in _split_phonemes(re.sub(r"\s", " ", phonemes)):
+        for found in _split_phonemes(re.sub(r"\s", " ", phonemes), self._vocabulary):
             items.append(found)
             await turn.give_way()
         if not items:
@@ -342,11 +345,11 @@ class _RunPacker:
         return [replace(piece, run=self._run) for piece in pieces] if self._run else pieces
 
 
-def _split_phonemes(phonemes: str) -> Iterator[PhonemizedSentence | Pause]:
+def _split_phonemes(phonemes: str, vocabulary: ModelVocabulary) -> Iterator[PhonemizedSentence | Pause]:
     passages = list(split_pauses(phonemes, field="phonemes"))
     spoken = "".join(passage.text for passage in passages if isinstance(passage, TextSpan))
-    if vocab.unknown(spoken):
-        raise InvalidInput(markup.describe_unknown(spoken), field="phonemes")
+    if vocabulary.unknown(spoken):
+        raise InvalidInput(markup.describe_unknown(spoken, vocabulary), field="phonemes")
     for passage in passages:
         if isinstance(passage, Pause):
             yield passage

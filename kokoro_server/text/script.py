@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Protocol
 
 from kokoro_server import languages
+from kokoro_server.engine import vocab
+from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import InvalidInput
 from kokoro_server.languages import Language
 from kokoro_server.text import pauses
@@ -63,12 +65,14 @@ class Cast:
     language: str | None = None  # of everything, if one was named
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names for voices
     rates: Mapping[str, float] = field(default_factory=dict)  # by alias: how fast the voice speaks at speed 1
+    languages: Sequence[Language] = languages.LANGUAGES  # of the model
+    vocabulary: ModelVocabulary = field(default_factory=vocab.built_in)
 
     def voice(self, name: str) -> str:
         return self.voices.canonical(self.aliases.get(name, name))
 
     def language_of(self, voice: str) -> Language:
-        return languages.of_request(self.language, self.voices.language(voice))
+        return languages.of_request(self.language, self.voices.language(voice), self.languages)
 
 
 def runs(script: Script) -> Iterator[Run]:

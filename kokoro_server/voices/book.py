@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -56,31 +57,50 @@ class HeldVoice:
 
 
 class VoiceSnapshot:
-    """An immutable set of voices: Kokoro's, whose `files` are read on first use, and the custom ones."""
+    """An immutable set of voices: Kokoro's, whose `files` are read on first use, and the custom ones.
+
+    Those of other `models` have names that begin with their model's, as in `de-kikiri/df_anna`.
+    """
 
     def __init__(
-        self, files: Mapping[str, Path], custom: Mapping[str, CustomVoice], before: VoiceSnapshot | None = None
+        self,
+        files: Mapping[str, Path],
+        custom: Mapping[str, CustomVoice],
+        before: VoiceSnapshot | None = None,
+        models: Mapping[str, VoiceSnapshot] = MappingProxyType({}),
     ) -> None:
         """`before` is a snapshot of the same files. Those that it has read are not read again."""
         self.custom = custom
+        self.models = models
         self._files = files
         self._known = dict.fromkeys((*files, *custom))
         self._packs = {name: pack for name, pack in before.packs_in_memory() if name in files} if before else {}
         self._lock = threading.Lock()
 
     def names(self) -> list[str]:
-        return list(self._known)
+        return [*self._known, *(name for model in self.models.values() for name in model.names())]
+
+    def of_model(self, spec: str) -> VoiceSnapshot | None:
+        """The voices of the model that the name of a voice begins with, if it does."""
+        model, slash, _ = spec.partition("/")
+        return self.models.get(model.strip()) if slash else None
 
     def info(self, name: str) -> VoiceInfo:
+        if theirs := self.of_model(name):
+            return theirs.info(name)
         name = resolve(name, self._known)
         return self.custom[name].info if name in self.custom else info_of_name(name)
 
     def canonical(self, spec: str) -> str:
         """One spelling for each voice or mix."""
+        if theirs := self.of_model(spec):
+            return theirs.canonical(spec)
         return spec if spec in self._known else mix.spell(mix.parse(spec, self._known))
 
     def language(self, spec: str) -> str:
         """Kokoro's letter for the language of a voice, or of the first voice of a mix."""
+        if theirs := self.of_model(spec):
+            return theirs.language(spec)
         return self.info(next(iter(mix.parse(spec, self._known)))).language
 
     def best(self, language: Language) -> str | None:
@@ -100,6 +120,8 @@ class VoiceSnapshot:
 
     def gain(self, spec: str) -> float:
         """dB, that bring a voice or mix to the level of all. That of a custom pack is estimated."""
+        if theirs := self.of_model(spec):
+            return theirs.gain(spec)
         parts = mix.parse(spec, self._known)
         added = {name: weight for name, weight in parts.items() if weight > 0}
         return sum(self._gain(name) * weight for name, weight in added.items()) / sum(added.values())
@@ -112,6 +134,8 @@ class VoiceSnapshot:
 
     def cached(self, canonical: str) -> Pack | None:
         """The styles of a voice or mix if they are in memory."""
+        if theirs := self.of_model(canonical):
+            return theirs.cached(canonical)
         custom = self.custom.get(canonical)
         if custom is not None and not isinstance(custom.source, str):
             return custom.source
@@ -123,6 +147,8 @@ class VoiceSnapshot:
 
     def pack(self, canonical: str) -> Pack:
         """The styles of a voice or mix, read-only."""
+        if theirs := self.of_model(canonical):
+            return theirs.pack(canonical)
         pack = self.cached(canonical)
         if pack is None:
             pack = self._load(canonical)
@@ -150,11 +176,20 @@ class VoiceSnapshot:
 class VoiceBook:
     """The voices of one folder, `.bin` and `.pt` packs, and the present custom ones."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, models: Mapping[str, VoiceSnapshot] = MappingProxyType({})) -> None:
+        """`models`: the voices of other models."""
         self.folder = folder
         self._files = _find(folder)
-        self._voices = VoiceSnapshot(self._files, {})
+        self._models = models
+        self._voices = VoiceSnapshot(self._files, {}, models=models)
         self._source: CustomVoiceSource | None = None
+
+    @classmethod
+    def fixed(cls, voices: VoiceSnapshot) -> VoiceBook:
+        """Of voices that do not change."""
+        book = cls.__new__(cls)
+        book.folder, book._files, book._models, book._voices, book._source = Path(), {}, {}, voices, None
+        return book
 
     def attach(self, source: CustomVoiceSource) -> None:
         self._source = source
@@ -163,7 +198,7 @@ class VoiceBook:
     def now(self) -> VoiceSnapshot:
         """The present voices, for several questions between which nothing may change."""
         if self._source and self._source.voices is not self._voices.custom:
-            self._voices = VoiceSnapshot(self._files, self._source.voices, before=self._voices)
+            self._voices = VoiceSnapshot(self._files, self._source.voices, before=self._voices, models=self._models)
         return self._voices
 
     def built_in(self) -> list[str]:
@@ -196,7 +231,7 @@ class VoiceBook:
         """The present voices, which then do not change. `custom` takes the place of the custom ones."""
         book = copy.copy(self)
         book._source = None
-        book._voices = self.now if custom is None else VoiceSnapshot(self._files, custom)
+        book._voices = self.now if custom is None else VoiceSnapshot(self._files, custom, models=self._models)
         return book
 
     async def refresh(self) -> None:
@@ -233,6 +268,7 @@ def _find(folder: Path) -> dict[str, Path]:
 
 
 def _read(path: Path) -> Pack:
+    """The pack of a voice. Raises an error that says what to do."""
     try:
         return read_pack(path)
     except AssetError as error:

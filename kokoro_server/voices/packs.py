@@ -1,4 +1,7 @@
-"""Voice packs on disk: a style for each phoneme count from 1 to 510, raw (`.bin`) or as torch saves it (`.pt`)."""
+"""Voice packs on disk: a style for each phoneme count from 1 to 510, raw (`.bin`) or as torch saves it (`.pt`).
+
+Those of other models may also be arrays of numpy (`.npy`), or the only tensor of a `.safetensors` file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from kokoro_server.assets import torch_reader
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
@@ -27,11 +32,11 @@ def read_pack(path: Path) -> Pack:
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
         raise AssetError(f"{path}: not a voice pack, which is a file of at most {MAX_BYTES:,} bytes")
     try:
-        values = torch_reader.tensor(path) if path.suffix == ".pt" else np.frombuffer(path.read_bytes(), "<f4")
-        if values.dtype.kind != "f" or (path.suffix == ".pt" and values.shape not in SAVED_SHAPES):
+        values = _read(path)
+        if values.dtype.kind != "f" or (path.suffix != ".bin" and values.shape not in SAVED_SHAPES):
             raise ValueError(f"{values.dtype} of shape {values.shape}")
         pack: Pack = values.reshape(SHAPE).astype(np.float32)
-    except (AssetError, ValueError) as error:
+    except (AssetError, ValueError, SafetensorError) as error:
         raise AssetError(f"{path}: not a voice pack of {MAX_TOKENS} × {STYLE_DIM} numbers ({error})") from error
     if not np.isfinite(pack).all():
         raise AssetError(f"{path}: the voice pack has values that are not finite")
@@ -42,3 +47,18 @@ def read_pack(path: Path) -> Pack:
         )
     pack.flags.writeable = False
     return pack
+
+
+def _read(path: Path) -> NDArray[np.generic]:
+    if path.suffix == ".pt":
+        return torch_reader.tensor(path)
+    if path.suffix == ".npy":
+        numbers: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return numbers
+    if path.suffix == ".safetensors":
+        tensors = load_file(path)
+        if len(tensors) != 1:
+            raise ValueError(f"{len(tensors)} tensors")
+        (only,) = tensors.values()
+        return only
+    return np.frombuffer(path.read_bytes(), "<f4")

@@ -42,7 +42,7 @@ def test_auto_finds_a_device() -> None:
 def test_torch_keeps_to_a_containers_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     monkeypatch.setattr(devices, "thread_count", lambda: 1)
-    monkeypatch.setattr(devices.skeleton, "load", lambda _weights: tiny_model.build())
+    monkeypatch.setattr(devices.skeleton, "load", lambda *_: tiny_model.build())
     try:
         load_all(tmp_path / "not read", ["cpu"])
         assert torch.get_num_threads() == 1

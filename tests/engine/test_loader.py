@@ -32,7 +32,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(backends, "unused_gpu", lambda *_: None)
         monkeypatch.setattr(library, "improve", lambda *_, **options: attempts.append(options))
         monkeypatch.setattr(library, "ensure", lambda *_: assets)
-        monkeypatch.setattr(loader, "_torch_engines", lambda *_: [engine or tiny_model.torch_engine()])
+        monkeypatch.setattr(loader, "torch_engines", lambda *_: [engine or tiny_model.torch_engine()])
         return attempts
 
     return described
@@ -76,7 +76,7 @@ def test_an_unloaded_model_can_be_loaded_again(machine: Any, monkeypatch: pytest
     (tmp_path / "weights").touch()
     model = loader.load(Settings())
     alive = weakref.ref(model.engines[0])
-    monkeypatch.setattr(loader, "_torch_engines", lambda *_: [worse_engine()])
+    monkeypatch.setattr(loader, "torch_engines", lambda *_: [worse_engine()])
     model.unload()
     assert alive() is None
     assert model.facts.devices == ("cpu",)

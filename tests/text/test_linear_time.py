@@ -13,6 +13,7 @@ from kokoro_server.api.agents.sockets import MAX_MESSAGE, parsed
 from kokoro_server.api.middleware.access_log import VALID_REQUEST_ID
 from kokoro_server.api.routes.websocket import MESSAGE
 from kokoro_server.api.schemas.speech import TTSRequest
+from kokoro_server.engine import vocab
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult, Token
@@ -67,7 +68,9 @@ def read(language: languages.Language) -> Callable[[str], object]:
 def packed(packer: Callable[[int], Packer]) -> Callable[[str], object]:
     def parse(text: str) -> object:
         phonemes = re.sub(r"\s", " ", text)
-        return list(_RunPacker(packer(len(phonemes))).pack(list(_split_phonemes(phonemes)), more=False))
+        return list(
+            _RunPacker(packer(len(phonemes))).pack(list(_split_phonemes(phonemes, vocab.built_in())), more=False)
+        )
 
     return parse
 

@@ -35,7 +35,8 @@ class DeliveryOptions(TTSRequest):
         """Returns the language to speak. Raises KokoroError if these options are not possible."""
         self.rendering()
         voice = await voices.hold(self.voice)
-        return languages.of_request(self.language, voice.language)
+        among = (*languages.LANGUAGES, languages.of_voice(voice.language))
+        return languages.of_request(self.language, voice.language, among)
 
 
 def _is_whole(text: str) -> bool:

@@ -62,19 +62,23 @@ class _Tagged(_Request):
     alias_rates: dict[str, float]
     voice_tags: bool
     rate_tags: bool
+    model: str | None
 
     def speech(self) -> Speech:
         rates, voices = self.alias_rates, self.voice_tags
-        return replace(super().speech(), alias_rates=rates, voice_tags=voices, rate_tags=self.rate_tags)
+        speech = replace(super().speech(), alias_rates=rates, voice_tags=voices, rate_tags=self.rate_tags)
+        return replace(speech, model=self.model)
 
 
 class TaggedRequest(_Tagged, LenientRequest):
     alias_rates: dict[str, float]
     voice_tags: bool
     rate_tags: bool
+    model: str | None = None
 
 
 class TaggedCaptionedRequest(_Tagged, LenientCaptionedRequest):
     alias_rates: dict[str, float]
     voice_tags: bool
     rate_tags: bool
+    model: str | None = None

@@ -44,6 +44,7 @@ async def health(request: Request) -> JsonObject:
         "voices": len(services.voices.names()),
         "g2p": g2p,
         "degraded": worse,
+        **({"models": services.models.shown()} if services.models else {}),
         **({"processes": processes} if (processes := siblings.processes()) else {}),
     }
 

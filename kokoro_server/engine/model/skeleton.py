@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -77,12 +77,17 @@ def albert_config(**given: Any) -> SimpleNamespace:
     return SimpleNamespace(**(defaults | given))
 
 
-def load(weights: Path) -> Any:
+def load(weights: Path, configuration: Mapping[str, Any] | None = None) -> Any:
     """The modules with the weights of a converted file. AssetError unless it has exactly the model's tensors."""
-    return reference.load_strictly(build(), weights, assign=True)
+    return reference.load_strictly(build(configuration), weights, assign=True)
 
 
-def build(configuration: dict[str, Any] | None = None) -> Any:
+def shapes(configuration: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor of a model."""
+    return {name: tuple(tensor.shape) for name, tensor in build(configuration).state_dict().items()}
+
+
+def build(configuration: Mapping[str, Any] | None = None) -> Any:
     """The modules without weights."""
     config = configuration or vocab.config()
     modules, istftnet = _package()

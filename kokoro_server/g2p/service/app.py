@@ -18,11 +18,11 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 
-from kokoro_server import __version__, languages
+from kokoro_server import __version__
 from kokoro_server.assets import late_packages
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import InvalidInput, NothingToSay, SetupError, TextTooLong, UnknownLanguage
-from kokoro_server.g2p import schemas
+from kokoro_server.g2p import schemas, variants
 from kokoro_server.g2p.service import error_handlers
 from kokoro_server.g2p.service.converter import Converter
 from kokoro_server.g2p.worker_count import default_worker_count
@@ -131,7 +131,7 @@ def _languages(request: schemas.ConvertBatchRequest) -> list[Language]:
 
 def _language(code: str, field: str) -> Language:
     try:
-        return languages.parse(code)
+        return variants.parse(code)
     except UnknownLanguage as error:
         error.field = field
         raise

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import regex
 
 from kokoro_server import languages
+from kokoro_server.g2p import variants
 from kokoro_server.g2p.phoneme_map import to_model_symbols
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.g2p.service import stubs, word_sounds
@@ -53,6 +54,10 @@ def load(language: Language, english: Phonemizer | None = None) -> Phonemizer:
         return Japanese(english)
     if language == languages.ZH:
         return Chinese(english)
+    if language == variants.ZH_1_1 or language.code.startswith(variants.PREFIX):
+        from kokoro_server.g2p.service import for_models
+
+        return for_models.load(language, english)
     return Espeak(language)
 
 

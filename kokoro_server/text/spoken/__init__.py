@@ -29,15 +29,18 @@ _MODULES = {
     languages.PT_BR: "portuguese",
     languages.ZH: "chinese",
 }
+_PLAIN = Ruleset({}, [], "", [])  # espeak-ng reads numbers and signs itself
 _loaded: dict[Language, Ruleset] = dict.fromkeys(languages.ENGLISH, english.RULESET)
 
 
 def is_loaded(language: Language) -> bool:
-    return language in _loaded
+    return language in _loaded or language not in _MODULES
 
 
 def load(language: Language) -> Ruleset:
     """The rules of a language; for one that is not loaded it takes up to half a second."""
+    if language not in _loaded and language not in _MODULES:  # of a model of one's own
+        return _PLAIN
     if language not in _loaded:
         _loaded[language] = importlib.import_module(f"{__name__}.{_MODULES[language]}").RULESET
     return _loaded[language]
@@ -66,13 +69,13 @@ def claims(
 @cache
 def _rules(language: Language, kinds: frozenset[str], code: str, code_spans: str, alone: bool) -> Rules:
     if not kinds:
-        return Rules([unspeakable.RULES[language]])
+        return Rules([unspeakable.rule_of(language)])
     ruleset = load(language)
     chosen = [rule for kind, rules in ruleset.kinds.items() if kind in kinds for rule in rules]
     fenced = markdown.fences(code, ruleset.code_block) if "markdown" in kinds else []
     inline = markdown.spans(code_spans, ruleset.code_block) if "markdown" in kinds else []
     first = ruleset.alone if alone and "symbols" in kinds else []
-    return Rules([*first, *fenced, *inline, *chosen, *ruleset.last, unspeakable.RULES[language]])
+    return Rules([*first, *fenced, *inline, *chosen, *ruleset.last, unspeakable.rule_of(language)])
 
 
 def speak(text: str, language: Language, *, alone: bool = False) -> str:

@@ -27,6 +27,14 @@ def _pattern(language: Language) -> str:
 
 
 RULES: dict[Language, Rule] = {language: rule(NAME, _pattern(language), " ") for language in languages.LANGUAGES}
+# Languages that other models bring have scripts of their own. Chinese letters espeak-ng reads in Cantonese alone.
+_OTHERS = rule(NAME, r"(?V1)[\p{Han}\p{Hiragana}\p{Katakana}]++", " ")
+_CANTONESE = rule(NAME, r"(?V1)[\p{Hiragana}\p{Katakana}]++", " ")
+
+
+def rule_of(language: Language) -> Rule:
+    return RULES.get(language) or (_CANTONESE if language.code == "yue" else _OTHERS)
+
 
 # Characters that G2P may not know: all but those of the first block.
 _RARE = regex.compile(r"(?V1)[\p{Han}--[\u2e80-\u303f\u4e00-\u9fa5]]")
@@ -39,4 +47,4 @@ def rare(text: str, language: Language) -> list[int]:
 
 def may_be_in(text: str, language: Language) -> bool:
     """Whether `text` has such letters. Another rule may know words for them."""
-    return not text.isascii() and RULES[language].pattern.search(text) is not None
+    return not text.isascii() and rule_of(language).pattern.search(text) is not None

@@ -149,7 +149,7 @@ class _Writer:
         alphabet = tag.attributes.get("alphabet", "ipa").strip().lower()
         if alphabet not in phonemes.ALPHABETS:
             raise elements.wrong(tag, "alphabet", f"one of {' '.join(phonemes.ALPHABETS)}")
-        found, problem = phonemes.parse(tag.attributes["ph"], alphabet, self._delivery.language)
+        found, problem = phonemes.parse(tag.attributes["ph"], alphabet, self._delivery.language, self._cast.vocabulary)
         if not problem and len(text.text) > _LONGEST_WORD:
             problem = f"there are more than {_LONGEST_WORD} characters within it"
         if problem:

@@ -72,7 +72,7 @@ def delivery(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
         return _bounded(tag, replace(outer, speed=outer.speed * rate, volume=outer.volume + louder))
     if tag.name == "voice":
         outer = _voice(tag, outer, cast)
-    return replace(outer, language=_language(tag)) if LANGUAGE in tag.attributes else outer
+    return replace(outer, language=_language(tag, cast)) if LANGUAGE in tag.attributes else outer
 
 
 def _prosody(tag: Tag, outer: Delivery) -> Delivery:
@@ -108,8 +108,8 @@ def _voice(tag: Tag, outer: Delivery, cast: Cast) -> Delivery:
     return replace(outer, voice=voice, language=cast.language_of(voice))
 
 
-def _language(tag: Tag) -> Language:
+def _language(tag: Tag, cast: Cast) -> Language:
     try:
-        return languages.parse(tag.attributes[LANGUAGE])
+        return languages.parse(tag.attributes[LANGUAGE], cast.languages)
     except UnknownLanguage:
-        raise wrong(tag, LANGUAGE, f"one of {languages.known_codes()}") from None
+        raise wrong(tag, LANGUAGE, f"one of {languages.known_codes(cast.languages)}") from None

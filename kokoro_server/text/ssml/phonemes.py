@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from kokoro_server import languages
-from kokoro_server.engine import vocab
-from kokoro_server.g2p.phoneme_map import to_model_symbols
+from kokoro_server.engine.vocab import ModelVocabulary
+from kokoro_server.g2p.phoneme_map import to_symbols_of
 from kokoro_server.languages import Language
 from kokoro_server.text.phonemized import has_sound
 
@@ -17,17 +17,17 @@ _SINGLE = {"dʒ": "ʤ", "tʃ": "ʧ", "dz": "ʣ", "ts": "ʦ"}
 _ENGLISH = {"eɪ": "A", "aɪ": "I", "oʊ": "O", "əʊ": "Q", "aʊ": "W", "ɔɪ": "Y", "r": "ɹ"}
 
 
-def parse(text: str, alphabet: str, language: Language) -> tuple[str, str]:
+def parse(text: str, alphabet: str, language: Language, vocabulary: ModelVocabulary) -> tuple[str, str]:
     """The phonemes of the model, and what is wrong with them, if anything is."""
     phonemes, dropped = text.strip(), ""
     if alphabet == "ipa":
         phonemes = _NOT_WRITTEN.sub("", phonemes).replace("'", "ˈ").replace(":", "ː")
         for theirs, ours in (_SINGLE | (_ENGLISH if language in languages.ENGLISH else {})).items():
             phonemes = phonemes.replace(theirs, ours)
-        phonemes, dropped = to_model_symbols(phonemes)
-    dropped += "".join(sorted(vocab.unknown(phonemes) | set("()\n") & set(phonemes)))
+        phonemes, dropped = to_symbols_of(vocabulary, phonemes)
+    dropped += "".join(sorted(vocabulary.unknown(phonemes) | set("()\n") & set(phonemes)))
     if dropped:
-        return phonemes, f"the model has no phonemes {dropped[:40]!r}; known are {''.join(vocab.ids())}"
+        return phonemes, f"the model has no phonemes {dropped[:40]!r}; known are {''.join(vocabulary.ids)}"
     if len(phonemes) > MAX_PHONEMES:
         return phonemes, f"{len(phonemes)} phonemes; at most {MAX_PHONEMES} are allowed"
     return phonemes, "" if has_sound(phonemes) else "no phoneme in it has a sound"

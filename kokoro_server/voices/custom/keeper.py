@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import CATALOG
+from kokoro_server.assets.models.folder import scan
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import (
     EXHAUSTED,
@@ -33,6 +34,7 @@ from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.assembly import Assembly
 from kokoro_server.voices.custom.files import CustomVoiceFiles, FileVersion, PackFile
 from kokoro_server.voices.custom.owners import VoiceEditor, owner_of
+from kokoro_server.voices.of_model import ModelVoices
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +213,8 @@ class CustomVoices:
 
 
 def catalogued(settings: Settings) -> VoiceSnapshot:
-    """Names and languages of Kokoro-82M v1.0's voices, whether or not they have been fetched, and of custom ones."""
+    """Names and languages of all voices, those of Kokoro-82M v1.0 whether or not they have been fetched."""
     built_in = dict.fromkeys(sorted(CATALOG.voices), settings.cache_dir)
     custom = CustomVoices(settings.voices_path, built_in).voices if settings.voices_path else {}
-    return VoiceSnapshot(built_in, custom)
+    models = scan(settings.models_path).models if settings.models_path else {}
+    return VoiceSnapshot(built_in, custom, models={name: ModelVoices(model) for name, model in models.items()})

@@ -102,9 +102,9 @@ async def timestamps(body: OpenAISpeechRequest, request: Request, timeout: Reque
 
 
 @router.get("/models")
-async def models() -> OpenAIModels:
-    """Names for the model. Any other name works too."""
-    return OpenAIModels(data=_known_models())
+async def models(request: Request) -> OpenAIModels:
+    """Names for Kokoro v1.0, and the models of MODELS_PATH. Any other name means Kokoro v1.0 too."""
+    return OpenAIModels(data=_known_models(request))
 
 
 @router.get("/models/{name:path}")
@@ -114,9 +114,9 @@ async def model(name: str) -> OpenAIModel:
 
 
 @router.get("/audio/models")
-async def audio_models() -> OpenAIAudioModels:
+async def audio_models(request: Request) -> OpenAIAudioModels:
     """The names that `/v1/models` lists."""
-    return OpenAIAudioModels(models=_known_models())
+    return OpenAIAudioModels(models=_known_models(request))
 
 
 @router.get("/audio/voices")
@@ -143,8 +143,10 @@ async def voices(request: Request, legacy: bool = False) -> OpenAIVoices | OpenA
     )
 
 
-def _known_models() -> list[OpenAIModel]:
-    return [OpenAIModel(id=name) for name in MODELS]
+def _known_models(request: Request) -> list[OpenAIModel]:
+    ours = [OpenAIModel(id=name) for name in MODELS]
+    others = get_services(request).models
+    return ours + ([OpenAIModel(id=name, owned_by="user") for name in others.models] if others else [])
 
 
 async def _events(segments: RenderedSegments) -> Events:

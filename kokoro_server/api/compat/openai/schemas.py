@@ -28,6 +28,7 @@ from kokoro_server.api.schemas.speech import (
     TTSRequest,
     default_format,
 )
+from kokoro_server.assets.models.folder import RESERVED
 from kokoro_server.audio.formats import CONTAINERS, Format
 from kokoro_server.audio.limiter import MAX_DB, MIN_DB
 from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
@@ -35,7 +36,7 @@ from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.voices import OPENAI_VOICES
 
-MODELS = ("kokoro", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")  # the listed names; any name means Kokoro-82M
+MODELS = RESERVED  # the listed names of Kokoro v1.0, as is any that is no model of MODELS_PATH
 
 MAX_VOICE = 500  # characters, of a blend
 _VOICE_SCHEMA = {"type": "string", "maxLength": MAX_VOICE}
@@ -185,7 +186,7 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
     input: str = Field(description="What to say; marks such as `[pause:1s]` work too.", examples=["Hello from Kokoro."])
     model: str = Field(
         default=MODELS[0],
-        description="Any name: there is one model. The log shows the name.",
+        description="A model of the server's MODELS_PATH; any other name means Kokoro v1.0. The log shows the name.",
         max_length=200,
         examples=["tts-1"],
     )
@@ -255,6 +256,7 @@ class OpenAISpeechRequest(ReadingFields, SilenceFields, KokoroFastAPIFields):
             "volume": min(max(20 * math.log10(self.volume_multiplier), MIN_DB), MAX_DB),
             "language": _language(self.language, self.lang_code),
             "normalize": options.left_of(self.normalize) if options else self.normalize,
+            "model": self.model,
         }
 
 

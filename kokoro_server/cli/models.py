@@ -1,0 +1,85 @@
+"""`kokoro-server models`: the models of MODELS_PATH."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from kokoro_server.assets.models import folder, install
+from kokoro_server.assets.models.folder import ModelFolder
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine import folders
+from kokoro_server.errors import AssetError, ConfigError, KokoroError
+from kokoro_server.voices.of_model import check_packs
+
+HUB = "hf:"
+NOT_SET = "MODELS_PATH is not set; name the folder for models in it, such as MODELS_PATH=~/kokoro-models"
+
+
+def run(settings: Settings, options: argparse.Namespace) -> int:
+    if settings.models_path is None:
+        raise ConfigError(NOT_SET)
+    actions: dict[str, Callable[[Settings, Path, argparse.Namespace], int]] = {
+        "add": _add,
+        "list": _list,
+        "check": _check,
+        "remove": _remove,
+    }
+    return actions[options.action](settings, settings.models_path, options)
+
+
+def _add(settings: Settings, models: Path, options: argparse.Namespace) -> int:
+    source: str = options.source
+    with tempfile.TemporaryDirectory() as staging:
+        path = install.from_hub(source.removeprefix(HUB), Path(staging)) if source.startswith(HUB) else Path(source)
+        added = install.add(path.expanduser(), models, options.name)
+    try:
+        _check_all(settings, added)
+    except KokoroError:
+        install.remove(added.name, models)
+        raise
+    sys.stdout.write(f"{added.name} added; restart the server, then speak with {added.name}/{added.default_voice}\n")
+    return 0
+
+
+def _list(_settings: Settings, models: Path, _options: argparse.Namespace) -> int:
+    shelf = folder.scan(models)
+    for name, model in shelf.models.items():
+        codes = ",".join(each.language.code for each in model.card.languages)
+        facts = f"{len(model.voices):>4} voices  {model.card.license:<12} {model.card.name}"
+        sys.stdout.write(f"{name:<24} {codes:<12} {facts}\n")
+    for name, reason in shelf.broken.items():
+        sys.stdout.write(f"{name:<24} BROKEN: {reason}\n")
+    return 0
+
+
+def _check(settings: Settings, models: Path, options: argparse.Namespace) -> int:
+    shelf, wrong = folder.scan(models), False
+    names = [options.name] if options.name else [*shelf.models, *shelf.broken]
+    for name in names:
+        try:
+            if name not in shelf.models:
+                missing = f"{models / name}: there is no such model; 'kokoro-server models list' shows all"
+                raise AssetError(shelf.broken.get(name, missing))
+            _check_all(settings, shelf.models[name])
+        except KokoroError as error:
+            wrong = True
+            sys.stdout.write(f"BAD  {name}  {error.message}\n")
+        else:
+            sys.stdout.write(f"ok   {name}\n")
+    return 1 if wrong else 0
+
+
+def _remove(_settings: Settings, models: Path, options: argparse.Namespace) -> int:
+    install.remove(options.name, models)
+    sys.stdout.write(f"{options.name} removed; restart the server\n")
+    return 0
+
+
+def _check_all(settings: Settings, model: ModelFolder) -> None:
+    """The voices and the weights too."""
+    check_packs(model)
+    folders.converted(settings, model)

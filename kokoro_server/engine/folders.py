@@ -1,0 +1,148 @@
+"""Loads a model of MODELS_PATH, as `loader` loads Kokoro v1.0."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+from safetensors.numpy import load_file
+
+from kokoro_server.assets import convert, files
+from kokoro_server.assets.models import shape, weights
+from kokoro_server.assets.models.folder import ModelFolder
+from kokoro_server.assets.models.shape import ModelConfig
+from kokoro_server.assets.models.weights import ConvertedWeights
+from kokoro_server.config.settings import CpuPrecision, Settings
+from kokoro_server.engine import backends, loader, vocab
+from kokoro_server.engine.cpu import build_cache
+from kokoro_server.engine.facts import ModelFacts
+from kokoro_server.engine.loader import LoadedModel
+from kokoro_server.engine.protocol import Engine
+from kokoro_server.engine.speed import BestSpeed
+from kokoro_server.errors import AssetError
+from kokoro_server.observability.conditions import Condition, Reason
+
+log = logging.getLogger(__name__)
+
+LoadFolder = Callable[[Settings, ModelFolder], LoadedModel]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A model whose files are ready to be loaded. `graphs` for a CPU, by ONNX Runtime."""
+
+    settings: Settings
+    model: ModelFolder
+    weights: ConvertedWeights
+    other_sizes: bool
+    graphs: Path | None
+
+
+@cache
+def built_in() -> ModelConfig:
+    """The configuration of Kokoro v1.0."""
+    return shape.check(vocab.config())
+
+
+def backend_of(settings: Settings, model: ModelFolder) -> Literal["torch", "onnx"]:
+    """Raises AssetError for a model whose sizes nothing here can run."""
+    backend = backends.choose(settings)
+    differences = model.config.differences(built_in())
+    if not differences:
+        return backend
+    if absent := backends.missing("torch"):
+        raise AssetError(
+            f"{model.path}: its sizes are not those of Kokoro v1.0 ({'; '.join(differences)}); such a model needs "
+            f"{', '.join(absent)}, not installed here: {backends.EXTRA['torch']}"
+        )
+    return "torch"
+
+
+def converted(settings: Settings, model: ModelFolder) -> ConvertedWeights:
+    """The weights, checked against the sizes of `config.json`. Raises AssetError that names the wrong ones."""
+    backend_of(settings, model)
+    return weights.ensure(settings.cache_dir, model.weights, model.config, partial(_shapes, model.config))
+
+
+def load(settings: Settings, model: ModelFolder) -> LoadedModel:
+    """Convert and build what is missing, load the model and warm it up. Takes seconds, the first time a minute."""
+    started = time.perf_counter()
+    backend = backend_of(settings, model)
+    made, other_sizes = converted(settings, model), bool(model.config.differences(built_in()))
+    graphs, precision = None, Condition(Reason.MODELS)
+    if backend == "onnx":
+        graphs = _graphs(settings, made, model, precision)
+    ready = _Ready(settings, model, made, other_sizes, graphs)
+    engines = _engines(ready)
+    compute, kernels = str(getattr(engines[0], "precision", "fp32")), str(getattr(engines[0], "kernels", "torch"))
+    log.info(
+        "model ready name=%s backend=%s device=%s compute=%s seconds=%.1f",
+        model.name, backend, ",".join(engine.device for engine in engines), compute, time.perf_counter() - started,
+    )  # fmt: skip
+    facts = ModelFacts(model.path / "voices", "fp32", "folder", backend, compute, kernels)
+    conditions = (precision, *loader.conditions_of(engines))
+    best_speed = BestSpeed.of(settings.cache_dir, f"{made.digest[:16]} {backend} kernels={kernels}", len(engines))
+    return LoadedModel(tuple(engines), facts, conditions, partial(_engines, ready), best_speed)
+
+
+def _engines(ready: _Ready) -> Sequence[Engine]:
+    if ready.graphs is not None:
+        engines = loader.onnx_engines(ready.settings, ready.graphs)
+    else:
+        engines = loader.torch_engines(
+            ready.settings, ready.weights.path, ready.model.config.content if ready.other_sizes else None
+        )
+    for engine in engines:
+        engine.warmup()
+    return engines
+
+
+def _shapes(config: ModelConfig) -> convert.TensorShapes:
+    if not config.differences(built_in()):
+        return convert.state_shapes()
+    from kokoro_server.engine.model import skeleton  # torch takes a second to import
+
+    return skeleton.shapes(config.content)
+
+
+def _graphs(settings: Settings, made: ConvertedWeights, model: ModelFolder, condition: Condition) -> Path:
+    """Graphs in the precision of the settings. Int8 must be near single precision, or that is used.
+
+    How near Kokoro v1.0 is has been measured. For other weights both are built, once, and speak a few texts.
+    """
+
+    def built(precision: CpuPrecision) -> Path:
+        return build_cache.ensure(settings.cache_dir, made.path, build_cache.key(made.digest, precision))
+
+    if settings.cpu_precision == "fp32":
+        return built("fp32")
+    verdict = made.path.with_suffix(".json")
+    key = build_cache.key(made.digest, "int8").name
+    try:
+        known = json.loads(verdict.read_text(encoding="utf-8"))
+        distance = known["distance"] if known["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        distance = None
+    from kokoro_server.engine.cpu import fidelity, moments
+
+    if distance is None:
+        if moments.fitted_on(load_file(made.path)):
+            distance = 0.0
+        else:
+            log.info("comparing int8 with single precision, once model=%s", model.name)
+            distance = fidelity.distance(built("int8"), built("fp32"), model.config.vocabulary)
+            log.info("compared model=%s distance=%.2f allowed=%.2f", model.name, distance, fidelity.ALLOWED)
+        files.atomic_write(verdict, json.dumps({"key": key, "distance": distance}).encode())
+    if distance <= fidelity.ALLOWED:
+        return built("int8")
+    condition.set(
+        f"the model {model.name} runs in single precision, which takes about twice as long: in int8 its sound would "
+        f"differ {distance:.2f} times as much as by another seed; at most {fidelity.ALLOWED:g} is allowed"
+    )
+    return built("fp32")

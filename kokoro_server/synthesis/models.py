@@ -1,0 +1,84 @@
+"""The models of MODELS_PATH beside the server's own: which of them speaks a request, and how they are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kokoro_server.assets.models.folder import ModelFolder
+from kokoro_server.batching.lazy_queue import LazyQueue
+from kokoro_server.errors import EngineUnavailable
+from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.voices.of_model import ModelVoices
+
+RETRY_AFTER = 60.0  # seconds; a person must repair it
+
+
+@dataclass(slots=True, eq=False)
+class ServedModel:
+    folder: ModelFolder
+    voices: ModelVoices
+    queue: LazyQueue
+    synthesizer: Synthesizer
+    condition: Condition = field(default_factory=lambda: Condition(Reason.MODELS))  # whether it can be loaded
+    loaded_conditions: Callable[[], Sequence[Condition]] = tuple  # of the model as it is loaded
+
+    def shown(self) -> JsonObject:
+        card = self.folder.card
+        return {
+            "name": self.folder.name,
+            "title": card.name,
+            "license": card.license,
+            "state": self.queue.load_state,
+            "languages": [each.language.code for each in card.languages],
+            "voices": len(self.folder.voices),
+        }
+
+
+class ServedModels:
+    """`broken`: by name, what is wrong with models that cannot be used."""
+
+    def __init__(self, models: Mapping[str, ServedModel], broken: Mapping[str, str]) -> None:
+        self.models = models
+        self.broken = broken
+        self._broken = tuple(
+            Condition(Reason.MODELS, f"the model {name} cannot be used: {reason}") for name, reason in broken.items()
+        )
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        of_models = (each for model in self.models.values() for each in (model.condition, *model.loaded_conditions()))
+        return (*self._broken, *of_models)
+
+    def choose(self, speech: Speech) -> tuple[Synthesizer, Speech] | None:
+        """The model of the voice's name, else the one that a field of the request names; None for the server's own."""
+        name, slash, _ = speech.first_voice.partition("/")
+        if slash and (name in self.models or name in self.broken):
+            model = self._usable(name)
+            return model.synthesizer, replace(speech, model=None)
+        if speech.model and (speech.model in self.models or speech.model in self.broken):
+            model = self._usable(speech.model)
+            if speech.turns:
+                turns = (replace(speech.turns[0], voice=model.voices.given(speech.first_voice)), *speech.turns[1:])
+                return model.synthesizer, replace(speech, model=None, turns=turns)
+            return model.synthesizer, replace(speech, model=None, voice=model.voices.given(speech.first_voice))
+        return None
+
+    def shown(self) -> list[JsonObject]:
+        """For `/health`."""
+        broken = [{"name": name, "state": "broken", "reason": reason} for name, reason in self.broken.items()]
+        return [*(model.shown() for model in self.models.values()), *broken]
+
+    async def stop(self) -> None:
+        for model in self.models.values():
+            await model.queue.stop()
+
+    def _usable(self, name: str) -> ServedModel:
+        if name in self.broken:
+            raise EngineUnavailable(
+                f"the model {name} cannot be used; /health and the server's log say why", retry_after=RETRY_AFTER
+            )
+        return self.models[name]

@@ -1,0 +1,90 @@
+"""The voices of a model below MODELS_PATH. Outside of this module their names begin with the model's."""
+
+from __future__ import annotations
+
+from kokoro_server.assets.models.folder import ModelFolder
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_voice
+from kokoro_server.errors import AssetError, UnknownVoice
+from kokoro_server.languages import Language
+from kokoro_server.voices import levels, mix
+from kokoro_server.voices.book import VoiceSnapshot
+from kokoro_server.voices.names import OPENAI_VOICES, VoiceInfo, info_of_name
+from kokoro_server.voices.packs import Pack, read_pack
+
+SHOWN = 10  # voices in a message
+
+
+class ModelVoices(VoiceSnapshot):
+    """Names are taken with the model's and without. In a mix, all voices are of the model."""
+
+    def __init__(self, model: ModelFolder) -> None:
+        super().__init__(model.voices, {})
+        self._model = model
+        self._prefix = f"{model.name}/"
+        self._described = {name: self._describe(name) for name in model.voices}
+
+    def names(self) -> list[str]:
+        return [self._prefix + name for name in self._known]
+
+    def of_model(self, _spec: str) -> None:
+        return None
+
+    def info(self, name: str) -> VoiceInfo:
+        return self._described[next(iter(self._parse(name)))]
+
+    def canonical(self, spec: str) -> str:
+        return self._prefix + mix.spell(self._parse(spec))
+
+    def language(self, spec: str) -> str:
+        return self.info(spec).language
+
+    def best(self, language: Language) -> str | None:
+        names = [name for name in self._known if self._described[name].language == language.letter]
+        return self._prefix + names[0] if names else None
+
+    def gain(self, spec: str) -> float:
+        return levels.estimated_gain(self.pack(self.canonical(spec)))
+
+    def cached(self, canonical: str) -> Pack | None:
+        return super().cached(canonical.removeprefix(self._prefix))
+
+    def pack(self, canonical: str) -> Pack:
+        return super().pack(canonical.removeprefix(self._prefix))
+
+    def given(self, voice: str) -> str:
+        """The voice of a request that names the model in a field of its own.
+
+        Its voice may be one of the server's or of OpenAI's, as clients must name one: the model's default stands in.
+        """
+        try:
+            return self.canonical(voice)
+        except UnknownVoice:
+            if voice not in OPENAI_VOICES and voice not in (default_voice(), BUILT_IN_VOICE):
+                raise
+            return self._prefix + self._model.default_voice
+
+    def _parse(self, spec: str) -> dict[str, int]:
+        try:
+            return mix.parse(spec.replace(self._prefix, ""), self._known)
+        except UnknownVoice as error:
+            some = ", ".join([*self._known][:SHOWN]) + (", …" if len(self._known) > SHOWN else "")
+            raise UnknownVoice(
+                f"the model {self._model.name} has no voice {spec[:80]!r}, but {some}; all voices of a request are of "
+                "one model",
+                field=error.field,
+            ) from None
+
+    def _describe(self, name: str) -> VoiceInfo:
+        spoken = self._model.card.language_of(name)
+        assert spoken is not None  # the folder has been checked
+        plain = info_of_name(name)
+        return VoiceInfo(self._prefix + name, plain.title, spoken.language.letter, plain.gender, None)
+
+
+def check_packs(model: ModelFolder) -> None:
+    """Reads every voice. Raises AssetError for one that is damaged."""
+    for path in model.voices.values():
+        try:
+            read_pack(path)
+        except OSError as error:
+            raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error

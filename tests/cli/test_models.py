@@ -1,0 +1,59 @@
+"""`kokoro-server models`: adding, listing, checking and removing folders of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kokoro_server.cli import main as cli
+from kokoro_server.observability import logs
+from tests import other_models
+from tests.assets.test_models import described
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logs, "configure", lambda _level: None)
+    monkeypatch.setenv("MODELS_PATH", str(tmp_path / "models"))
+    monkeypatch.setenv("KOKORO_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "models"
+
+
+def test_a_model_comes_and_goes(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other_models.write(tmp_path / "from" / "german")
+    assert cli.main(["models", "add", "from/german", "--name", "mine"]) == 0
+    assert "mine added; restart the server, then speak with mine/df_anna" in capsys.readouterr().out
+    assert cli.main(["models", "list"]) == 0
+    assert capsys.readouterr().out.split() == "mine de 2 voices CC0-1.0 German, for tests".split()
+    assert cli.main(["voices", "-l", "en-US"]) == 0
+    assert cli.main(["voices"]) == 0
+    assert "mine/df_anna     de" in capsys.readouterr().out
+    (models / "mine" / "voices" / "df_anna.bin").write_bytes(b"")
+    assert cli.main(["models", "check"]) == 1
+    assert "BAD  mine" in capsys.readouterr().out
+    assert cli.main(["models", "remove", "mine"]) == 0
+    assert list(models.iterdir()) == []
+
+
+def test_a_wrong_model_is_not_added(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    described(tmp_path / "from")
+    assert cli.main(["models", "add", "from/german"]) == 1
+    assert "not a safetensors file" in capsys.readouterr().err
+    assert list(models.iterdir()) == []
+    for source, message in (("nowhere", "no such folder"), ("from/german/voices", "missing; write one with")):
+        assert cli.main(["models", "add", source]) == 1
+        assert message in capsys.readouterr().err
+    assert list(models.iterdir()) == []
+
+
+def test_without_a_folder_for_models(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["models", "list"]) == 1
+    assert "it must be a folder with a folder for each model" in capsys.readouterr().err
+    monkeypatch.delenv("MODELS_PATH")
+    assert cli.main(["models", "check"]) == 1
+    assert "MODELS_PATH is not set" in capsys.readouterr().err
+    assert not models.exists()
