@@ -16,7 +16,7 @@ from numba.core.codegen import get_host_cpu_features
 
 from kokoro_server.engine.cpu.fused import tile, vectors
 from kokoro_server.engine.cpu.fused.tile import TileShape, multiply
-from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
+from kokoro_server.engine.cpu.fused.vectors import fill, finish, prefetch, quantize, snake
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range, and whose signals stay in a core's cache
@@ -118,14 +118,18 @@ def _convolve(shape: TileShape) -> Callable[..., None]:
             fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
             for panel in range(outputs // columns):
                 at = panel * columns
+                place = (first * outputs + at) * 4
                 for row in range(0, last - first, rows_at_once):
+                    ahead = place + row * outputs * 4
+                    prefetch(rows_at_once, y + ahead, outputs, columns, 1)
+                    if base:
+                        prefetch(rows_at_once, base + ahead, outputs, columns, 0)
                     multiply(
                         number_of_shape, quantized + row * channels, channels, dilation * channels, taps, channels,
                         weights + at * taps * channels, sums + row * columns * 4, columns * 4,
                     )  # fmt: skip
-                place = (first * outputs + at) * 4
                 finish(
-                    sums, last - first, columns, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
+                    columns, sums, last - first, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
                     bias + at * 4, base + place if base else 0, y + place, outputs,
                     statistics + at * 8, statistics + (outputs + at) * 8,
                 )  # fmt: skip
