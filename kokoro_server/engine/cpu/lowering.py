@@ -62,6 +62,11 @@ def i64(*values: int) -> Array:
     return np.array(values, np.int64)
 
 
+def is_narrow(w: Array) -> bool:
+    """Whether a convolution of these weights has few outputs for many inputs."""
+    return bool(w.shape[0] < MIN_CHANNELS <= w.shape[1])
+
+
 class Lowering:
     """Lowers node after node. The dictionaries keep, by the name of a tensor, the names of what was derived from it."""
 
@@ -145,15 +150,15 @@ class Lowering:
             self._quantized_conv(x, w, b, output, padding, dilation, label.decode())
         elif w.shape[2] == 1 and stride == 1 and (self.precision == "int8" or x not in self._channels_first):
             self.graph.op("Add", [self.graph.op("MatMul", [x, w[:, :, 0].T]), b], [output])
-        elif self.precision == "int8" and w.shape[0] < MIN_CHANNELS <= w.shape[1] and (stride, dilation) == (1, 1):
-            self._narrow_conv(x, w, b, output, padding)
+        elif self.precision == "int8" and is_narrow(w) and (stride, dilation, 2 * padding) == (1, 1, w.shape[2] - 1):
+            self._narrow_conv(x, w, b, output)
         else:
             geometry: dict[str, Any] = {"strides": [stride], "pads": [padding, padding], "dilations": [dilation]}
             y = self.graph.op("Conv", [self._to_channels_first(x), w, b], **geometry)
             self._define_channels_first(y, output)
 
-    def _narrow_conv(self, x: str, w: Array, b: Array, output: str, padding: int) -> None:
-        """A convolution with few outputs: one product for all taps, whose columns are then shifted and added.
+    def _narrow_conv(self, x: str, w: Array, b: Array, output: str) -> None:
+        """A convolution as long as its input: one product for all taps, whose columns are then shifted and added.
 
         onnxruntime's Conv takes twice as long, with the signal turned to channels-first and back.
         """
@@ -161,8 +166,8 @@ class Lowering:
         products = op("MatMul", [x, w.transpose(1, 2, 0).reshape(channels, taps * outputs)])
         of_taps = op("Split", [products, i64(*[outputs] * taps)], taps, axis=2)
         shifted = [op("Pad", [each, i64(0, taps - 1 - tap, 0, 0, tap, 0)]) for tap, each in enumerate(of_taps)]
-        outside = taps - 1 - padding
-        whole = op("Slice", [op("Sum", shifted), i64(outside), i64(-outside), i64(1)])
+        half = taps // 2
+        whole = op("Slice", [op("Sum", shifted), i64(half), i64(-half), i64(1)])
         op("Add", [whole, b], [output])
 
     def _quantized_conv(self, x: str, w: Array, b: Array, output: str, padding: int, dilation: int, label: str) -> None:

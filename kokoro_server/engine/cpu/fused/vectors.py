@@ -21,6 +21,7 @@ LINE = 64  # bytes of the cache
 FLOATS, DOUBLES = ir.VectorType(F32, WIDTH), ir.VectorType(F64, WIDTH)
 INTS, BYTES = ir.VectorType(I32, WIDTH), ir.VectorType(I8, WIDTH)
 SIGN = 0x80  # added to an unsigned byte, it gives a signed byte 128 less
+LOW_STEPS, LOW_ZERO = 254, 127  # see `quantize_twice`
 MAX_BYTE = 255.4  # before the fraction is cut off
 
 Intrinsic = tuple[Any, Callable[..., Any]]
@@ -135,6 +136,53 @@ def quantize(_: Any, activated: Any, count: Any, quantized: Any, inverse: Any, z
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 3, types.float32, types.float32, types.intp), generate
+
+
+@intrinsic
+def shrink(_: Any, x: Any, rows: Any, channels: Any, factors: Any, shrunk: Any) -> Intrinsic:
+    """Rows of `x`, each channel times its factor. Returns their minimum and maximum, zero included."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        x, rows, channels, factors, shrunk = arguments
+        v = Vectors(builder)
+        least, greatest = v.variable(ir.Constant(FLOATS, None)), v.variable(ir.Constant(FLOATS, None))
+        with v.each(rows) as (row, _):
+            begin = builder.mul(row, channels)
+            with v.each(channels, WIDTH) as (channel, _):
+                place = builder.add(begin, channel)
+                y = builder.fmul(v.load(x, place), v.load(factors, channel))
+                v.store(y, shrunk, place)
+                builder.store(v.least(y, builder.load(least)), least)
+                builder.store(v.greatest(y, builder.load(greatest)), greatest)
+        ends = v.across(builder.load(least), v.least), v.across(builder.load(greatest), v.greatest)
+        return context.make_tuple(builder, signature.return_type, ends)
+
+    return types.UniTuple(types.float32, 2)(*[types.intp] * 5), generate
+
+
+@intrinsic
+def quantize_twice(_: Any, x: Any, count: Any, high: Any, low: Any, inverse: Any, zero: Any, sign: Any) -> Intrinsic:
+    """Bytes as by `quantize` in `high`, and in `low` what they leave: LOW_STEPS steps of it are one of `high`.
+
+    The zero of `low` is LOW_ZERO.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        x, count, high, low, inverse, zero, sign = arguments
+        v = Vectors(builder)
+        inverse, zero, sign = v.splat(inverse), v.splat(zero), v.splat(builder.trunc(sign, I8), BYTES)
+        # What is left is between minus a half and a half, and another half makes cutting off the fraction a rounding.
+        low_zero = v.constant(LOW_ZERO + 0.5 - 0.5 * LOW_STEPS)
+        with v.each(count, WIDTH) as (place, _):
+            y = v.least(v.fma(v.load(x, place), inverse, zero), v.constant(MAX_BYTE))
+            whole = builder.fptosi(y, INTS)
+            rest = builder.fsub(y, builder.sitofp(whole, FLOATS))
+            parts = whole, builder.fptosi(v.fma(rest, v.constant(LOW_STEPS), low_zero), INTS)
+            for part, bytes_ in zip(parts, (high, low), strict=True):
+                v.store(builder.xor(builder.trunc(part, BYTES), sign), bytes_, place)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4, types.float32, types.float32, types.intp), generate
 
 
 @intrinsic
