@@ -1,4 +1,4 @@
-"""Runs the decoder: as one graph, or in the parts of `stages`, whose two stages our own kernels run if possible."""
+"""Runs the decoder: as one graph, or in the parts of `stages`, three of which our own kernels run if possible."""
 
 from __future__ import annotations
 
