@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 Build = Callable[[Path, Path, CpuPrecision, Callable[[str], None]], None]  # see `build.build`
 
-BUILDER_VERSION = 5  # raised whenever a build would come out differently
+BUILDER_VERSION = 6  # raised whenever a build would come out differently
 BUILDER_FILES = (  # all code and data of this package that a build depends on
     "build.py", "graph.py", "instructions.py", "lowering.py", "moments.py", "numerics.py", "quantization.py",
     "saturation.py", "sessions.py", "stages.py",

@@ -1,4 +1,4 @@
-"""Runs the decoder: as one graph, or in the parts of `stages`, whose two stages our own kernels run if possible."""
+"""Runs the decoder: as one graph, or in the parts of `stages`, three of which our own kernels run if possible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Stage = Callable[[Signal, Signal, Signal], Signal]  # source, addend, styles: see `stages`
 Samples = NDArray[np.float32]
 
 FRAME_STEPS, STEP_SAMPLES = 120, 5  # steps of the last stage in a frame, samples in a step
@@ -89,20 +88,18 @@ class StagedDecode:
     """Runs the parts in order. `condition` says why the kernels are not used, where they should be."""
 
     def __init__(self, folder: Path, threads: int, condition: Condition, use_kernels: bool) -> None:
-        self._before, self._between, self._after = (
-            session(folder / f"{name}.onnx", threads) for name in ("before", "between", "after")
-        )
+        self._before, self._after = (session(folder / f"{name}.onnx", threads) for name in ("before", "after"))
         self.precision = _precision(self._before)
         self.kernels = WholeDecode.kernels
-        graphs = [GraphStage(number, folder, threads) for number in range(2)]
-        self._stages: Sequence[Stage] = graphs
+        graphs = [GraphPart(name, folder, threads) for name in ("stage0", "stage1", "between")]
+        self._parts: list[Any] = [*graphs]
         self._beginnings: WindowedDecode | None = None
         wanted = use_kernels and (folder / fused_weights.FILE).exists()
         if wanted and (fused := _fused_stages(folder, threads, graphs, condition)):
-            self._stages, self.kernels = fused, instructions().value
+            self._parts[: len(fused)], self.kernels = fused, instructions().value
             if (table := folder / moments.TABLE.name).exists():
                 self._beginnings = WindowedDecode(
-                    moments.MomentPredictor(table), fused, self._upsampled, self._finished
+                    moments.MomentPredictor(table), fused[:2], self._parts[2], self._finished
                 )
 
     def __call__(self, inputs: Mapping[str, Any]) -> Samples:
@@ -130,13 +127,9 @@ class StagedDecode:
         return Begun(*(each[0] for each in self._before.run(None, inputs)))
 
     def _completed(self, begun: Begun) -> Samples:
-        styles = begun.styles[0]
-        addend1 = self._upsampled(self._stages[0](begun.source0, begun.addend0, styles))
-        return self._finished(self._stages[1](begun.source1, addend1, styles))
-
-    def _upsampled(self, result0: Signal) -> Signal:
-        addend1: Signal = self._between.run(None, {"result0": result0[None]})[0][0]
-        return addend1
+        (stage0, stage1, upsampled), styles = self._parts, begun.styles[0]
+        addend1 = upsampled(stage0(begun.source0, begun.addend0, styles))
+        return self._finished(stage1(begun.source1, addend1, styles))
 
     def _finished(self, result1: Signal) -> Samples:
         audio: Samples = self._after.run(None, {"result1": result1[None]})[0]
@@ -195,17 +188,21 @@ def _part(signal: Signal, begin: int, window: Window) -> Signal:
     return signal[window[0] - begin : window[1] - begin]
 
 
-class GraphStage:
-    """Runs a stage by onnxruntime."""
+class GraphPart:
+    """Runs a stage, or what is between the stages, by onnxruntime."""
 
-    def __init__(self, number: int, folder: Path, threads: int) -> None:
-        self._graph = session(folder / f"stage{number}.onnx", threads, arena=True)
-        self._names = [f"source{number}", f"addend{number}", "styles"]
-        self.widths = {each.name: int(each.shape[2]) for each in self._graph.get_inputs()}
+    def __init__(self, name: str, folder: Path, threads: int) -> None:
+        self._graph = session(folder / f"{name}.onnx", threads, arena=name != "between")
+        widths = {each.name: int(each.shape[2]) for each in self._graph.get_inputs()}
+        number = name[-1]
+        order = ["result0"] if name == "between" else [f"source{number}", f"addend{number}", "styles"]
+        self.widths = {each: widths[each] for each in order}  # of the inputs, in the order of a call
 
-    def __call__(self, source: Signal, addend: Signal, styles: Signal) -> Signal:
-        given = dict(zip(self._names, (source[None], addend[None], styles[None, None]), strict=True))
-        result: Signal = self._graph.run(None, given)[0][0]
+    def __call__(self, *signals: Signal) -> Signal:
+        given = zip(self.widths, signals, strict=True)
+        result: Signal = self._graph.run(
+            None, {name: signal[None] if signal.ndim == 2 else signal[None, None] for name, signal in given}
+        )[0][0]
         return result
 
 
@@ -219,18 +216,17 @@ def _precision(graph: onnxruntime.InferenceSession) -> str:
     return str(graph.get_modelmeta().custom_metadata_map["precision"])
 
 
-def _fused_stages(
-    folder: Path, threads: int, graphs: Sequence[GraphStage], condition: Condition
-) -> list[FusedStage] | None:
-    """The stages by kernels, or None if the kernels do not compile or do not compute what the graphs do."""
+def _fused_stages(folder: Path, threads: int, graphs: Sequence[GraphPart], condition: Condition) -> list[Any] | None:
+    """The stages by kernels, and what is between them where kernels can do it.
+
+    None if the kernels do not compile or do not compute what the graphs do.
+    """
     if importlib.util.find_spec("numba") is None:
         condition.set(NO_NUMBA)
         return None
     try:
         stages = _compiled(folder, threads)
-        alike = [
-            likeness(graph, stage, number) for number, (graph, stage) in enumerate(zip(graphs, stages, strict=True))
-        ]
+        alike = [likeness(graph, stage, seed) for seed, (graph, stage) in enumerate(zip(graphs, stages, strict=False))]
     except Exception as error:  # numba and LLVM raise errors of their own for what they cannot compile
         log.warning("the fast kernels cannot be compiled", exc_info=True)
         condition.set(f"the fast kernels cannot be compiled ({type(error).__name__}: {error}); please report it")
@@ -241,12 +237,14 @@ def _fused_stages(
     return stages
 
 
-def _compiled(folder: Path, threads: int) -> list[FusedStage]:
-    from kokoro_server.engine.cpu.fused.stage import FusedStage, Team
+def _compiled(folder: Path, threads: int) -> list[Any]:
+    from kokoro_server.engine.cpu.fused.stage import FusedStage, FusedUpsampling, Team
 
     compiled, team = _kernels(_kernel_cache(folder)), Team(threads)
     weights, slopes = fused_weights.load(folder / fused_weights.FILE)
-    return [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
+    stages: list[Any] = [FusedStage(number, weights, slope, compiled, team) for number, slope in enumerate(slopes)]
+    between = weights.get(fused_weights.UPSAMPLING)
+    return [*stages, FusedUpsampling(between, stages[1].channels, compiled, team)] if between else stages
 
 
 def _kernel_cache(folder: Path) -> Path | None:
@@ -275,11 +273,11 @@ def _kernels(cache: Path | None) -> Any:
         return kernels.compile_all(instructions(), None)
 
 
-def likeness(graph: GraphStage, stage: Stage, seed: int) -> float:
-    """How near the stage's result is to the graph's for random signals, in dB."""
+def likeness(graph: GraphPart, part: Callable[..., Signal], seed: int) -> float:
+    """How near the part's result is to the graph's for random signals, in dB."""
     random = np.random.default_rng(seed)
     sizes = [(CHECKED_STEPS, width) if name != "styles" else (width,) for name, width in graph.widths.items()]
-    source, addend, styles = (random.standard_normal(size, np.float32) for size in sizes)
-    wanted, got = graph(source, addend, styles), stage(source, addend, styles)
+    signals = [random.standard_normal(size, np.float32) for size in sizes]
+    wanted, got = graph(*signals), part(*signals)
     noise = float(np.square(got - wanted, dtype=np.float64).sum())
     return 10 * float(np.log10(np.square(wanted, dtype=np.float64).sum() / max(noise, 1e-30)))

@@ -20,7 +20,7 @@ import onnx
 from onnx import helper
 
 from kokoro_server.engine.cpu import quantization
-from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, ConvolutionWeights
+from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, UPSAMPLING, ConvolutionWeights
 from kokoro_server.engine.cpu.graph import attributes
 from kokoro_server.engine.cpu.numerics import SNAKE_GAIN, Array
 
@@ -74,9 +74,21 @@ class DecodeStages:
     def weights(self, channel_amax: Mapping[str, Array], in_groups: bool) -> dict[str, ConvolutionWeights]:
         """The weights of the stages' convolutions in signed bytes, as `lowering` quantizes them.
 
-        `in_groups`: the kernels add products in 16 bits.
+        `in_groups`: the kernels add products in 16 bits. That is too coarse for the upsampling between the stages.
         """
-        return {key: self._quantized(label, channel_amax, in_groups) for label, key in _labels()}
+        found = {key: self._quantized(label, channel_amax, in_groups) for label, key in _labels()}
+        return found if in_groups else found | {UPSAMPLING: self._upsampling(channel_amax)}
+
+    def _upsampling(self, channel_amax: Mapping[str, Array]) -> ConvolutionWeights:
+        label = GENERATOR + UPSAMPLING
+        node, w = self._convolutions[label], self._weight(label)
+        smooth = quantization.smoothquant_scales(channel_amax[label], w, quantization.TWO_BYTE_ALPHA)
+        matrix = quantization.tap_matrix(w * smooth[:, None])
+        matrix, scales, _ = quantization.quantize_weights(matrix, quantization.Form.SIGNED)
+        given = attributes(node)
+        geometry = np.array((w.shape[2], given["dilation"], given["padding"], 0, 0), np.int64)
+        bias = self._constants[node.input[2]].astype(np.float32)
+        return ConvolutionWeights(matrix, scales, bias, 1 / smooth, geometry)
 
     def _quantized(self, label: str, channel_amax: Mapping[str, Array], in_groups: bool) -> ConvolutionWeights:
         node = self._convolutions[label]

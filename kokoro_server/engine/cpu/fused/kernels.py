@@ -16,7 +16,17 @@ from numba.core.codegen import get_host_cpu_features
 
 from kokoro_server.engine.cpu.fused import tile, vectors
 from kokoro_server.engine.cpu.fused.tile import TileShape, multiply
-from kokoro_server.engine.cpu.fused.vectors import fill, finish, quantize, snake
+from kokoro_server.engine.cpu.fused.vectors import (
+    LOW_STEPS,
+    LOW_ZERO,
+    fill,
+    finish,
+    prefetch,
+    quantize,
+    quantize_twice,
+    shrink,
+    snake,
+)
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
 MAX_BLOCK = 192  # steps that are quantized with one range, and whose signals stay in a core's cache
@@ -36,6 +46,7 @@ FEATURES = {
 class Kernels(NamedTuple):
     shape: TileShape
     convolve: Any
+    convolve_two_bytes: Any
     add: Any
     measure: Any
     mean_leaky: Any
@@ -55,6 +66,7 @@ def compile_all(which: Instructions, cache: Path | None) -> Kernels:
     return Kernels(
         shape,
         compiled(numba.void(*[INT] * 21), _convolve(shape)),
+        compiled(numba.void(*[INT] * 17), _convolve_two_bytes(shape)),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, STATISTICS, INT, INT), _add),
         compiled(numba.void(SIGNAL, STATISTICS, INT, INT), _measure),
         compiled(numba.void(SIGNAL, SIGNAL, SIGNAL, SIGNAL, FLOAT, INT, INT), _mean_leaky),
@@ -79,6 +91,11 @@ def workspace_bytes(shape: TileShape, channels: int, halo: int) -> int:
     rows = MAX_BLOCK + halo + shape.rows
     sums = (MAX_BLOCK + shape.rows) * shape.columns * 4
     return rows * channels * 5 + sums + 2 * 64
+
+
+def workspace_bytes_two(shape: TileShape, channels: int, outputs: int, halo: int) -> int:
+    """The same for `convolve_two_bytes`."""
+    return workspace_bytes(shape, channels, halo) + (MAX_BLOCK + halo + shape.rows) * channels + 4 * outputs
 
 
 def _convolve(shape: TileShape) -> Callable[..., None]:
@@ -118,19 +135,79 @@ def _convolve(shape: TileShape) -> Callable[..., None]:
             fill(quantized + (high - top) * channels, (rows - high + top) * channels, zero_byte)
             for panel in range(outputs // columns):
                 at = panel * columns
+                place = (first * outputs + at) * 4
                 for row in range(0, last - first, rows_at_once):
+                    ahead = place + row * outputs * 4
+                    prefetch(rows_at_once, y + ahead, outputs, columns, 1)
+                    if base:
+                        prefetch(rows_at_once, base + ahead, outputs, columns, 0)
                     multiply(
                         number_of_shape, quantized + row * channels, channels, dilation * channels, taps, channels,
                         weights + at * taps * channels, sums + row * columns * 4, columns * 4,
                     )  # fmt: skip
-                place = (first * outputs + at) * 4
                 finish(
-                    sums, last - first, columns, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
+                    columns, sums, last - first, np.intp(zero) - offset, column_sums + at * 4, step, scales + at * 4,
                     bias + at * 4, base + place if base else 0, y + place, outputs,
                     statistics + at * 8, statistics + (outputs + at) * 8,
                 )  # fmt: skip
 
     return convolve
+
+
+def _convolve_two_bytes(shape: TileShape) -> Callable[..., None]:
+    number_of_shape, offset = tile.number(shape), vectors.SIGN if shape.signed else 0
+    rows_at_once, columns = shape.rows, shape.columns
+    low_zero, low_step = LOW_ZERO, np.float32(1 / LOW_STEPS)
+
+    def convolve_two_bytes(
+        x: int, steps: int, channels: int, outputs: int, factors: int, weights: int, column_sums: int, scales: int,
+        bias: int, y: int, statistics: int, taps: int, padding: int, block: int, workspace: int, begin: int, end: int,
+    ) -> None:  # fmt: skip
+        """The convolution of `x`, whose channels are multiplied by `factors` and quantized with 16 bits.
+
+        As `convolve` otherwise. `y` has steps + 2 * padding - taps + 1 steps.
+        """
+        made, halo = steps + 2 * padding - taps + 1, taps - 1
+        rows = block + halo + rows_at_once
+        shrunk = (workspace + 63) // 64 * 64
+        high_bytes = shrunk + rows * channels * 4
+        low_bytes = high_bytes + rows * channels
+        no_bias = (low_bytes + rows * channels + 63) // 64 * 64
+        sums = no_bias + outputs * 4
+        fill(no_bias, outputs * 4, 0)
+        for number in range(begin, end):
+            first = number * block
+            last = min(made, first + block)
+            top = first - padding
+            low, high = max(0, top), min(steps, last - padding + halo)
+            least, greatest = shrink(x + low * channels * 4, high - low, channels, factors, shrunk)
+            step = max((greatest - least) / np.float32(255), np.float32(1e-12))
+            zero = np.floor(-least / step + np.float32(0.5))
+            fill(high_bytes, rows * channels, np.intp(zero) ^ offset)
+            fill(low_bytes, rows * channels, low_zero ^ offset)
+            at = (low - top) * channels
+            quantize_twice(
+                shrunk, (high - low) * channels, high_bytes + at, low_bytes + at,
+                np.float32(1) / step, zero + np.float32(0.5), offset,
+            )  # fmt: skip
+            for panel in range(outputs // columns):
+                at = panel * columns
+                place = y + (first * outputs + at) * 4
+                for part in range(2):
+                    bytes_ = low_bytes if part else high_bytes
+                    for row in range(0, last - first, rows_at_once):
+                        multiply(
+                            number_of_shape, bytes_ + row * channels, channels, channels, taps, channels,
+                            weights + at * taps * channels, sums + row * columns * 4, columns * 4,
+                        )  # fmt: skip
+                    finish(
+                        columns, sums, last - first, (low_zero if part else np.intp(zero)) - offset,
+                        column_sums + at * 4, step * low_step if part else step, scales + at * 4,
+                        (no_bias if part else bias) + at * 4, place if part else 0, place, outputs,
+                        statistics + at * 8, statistics + (outputs + at) * 8,
+                    )  # fmt: skip
+
+    return convolve_two_bytes
 
 
 def _add(a: Any, b: Any, y: Any, statistics: Any, begin: int, end: int) -> None:

@@ -89,6 +89,39 @@ def block_steps(steps: int, threads: int, rows: int) -> int:
     return min(fused.MAX_BLOCK, -(-steps // (blocks * rows)) * rows)
 
 
+class FusedUpsampling:
+    """The convolution between the stages: each step of its input becomes several, and one more at the beginning."""
+
+    def __init__(self, weights: ConvolutionWeights, channels: int, kernels: Kernels, team: Team) -> None:
+        """`channels` of the result."""
+        self._kernels, self._team, self._width = kernels, team, channels
+        self._matrix = tile.pack(weights.matrix, kernels.shape)
+        self._column_sums = weights.matrix.sum(0, dtype=np.int32)
+        self._scales, self._bias, self._shrink = weights.scales, weights.bias, weights.shrink
+        self._taps, _, self._padding, *_ = map(int, weights.geometry)
+
+    def __call__(self, x: Signal) -> Signal:
+        (steps, channels), outputs = x.shape, len(self._bias)
+        made = steps + 2 * self._padding - self._taps + 1
+        y = tile.aligned((made, outputs), np.float32)
+        block = block_steps(made, self._team.threads, self._kernels.shape.rows)
+        room = fused.workspace_bytes_two(self._kernels.shape, channels, outputs, self._taps - 1)
+
+        def work(_: int, begin: int, end: int) -> None:
+            workspace, unused = np.empty(room, np.uint8), np.zeros((2, outputs))
+            self._kernels.convolve_two_bytes(
+                x.ctypes.data, steps, channels, outputs, self._shrink.ctypes.data, self._matrix.ctypes.data,
+                self._column_sums.ctypes.data, self._scales.ctypes.data, self._bias.ctypes.data, y.ctypes.data,
+                unused.ctypes.data, self._taps, self._padding, block, workspace.ctypes.data, begin, end,
+            )  # fmt: skip
+
+        self._team.share(-(-made // block), work)
+        # As `traced_ops.TracedUpsample`: half a step is cut off at either end, and the beginning is reflected.
+        steps, cut = y.reshape(-1, self._width), outputs // self._width // 2
+        steps[cut - 1] = steps[cut + 1]
+        return steps[cut - 1 : -cut]
+
+
 class FusedStage:
     """Called with its source, its addend and all styles."""
 
@@ -99,6 +132,7 @@ class FusedStage:
         self._noise, *self._blocks = (
             [Convolution(weights[f"{block}.{name}"], kernels) for name in CONVOLUTIONS] for block in BLOCKS[number]
         )
+        self.channels = len(weights[f"{BLOCKS[number][0]}.{CONVOLUTIONS[0]}"].bias)
 
     @property
     def reach(self) -> int:

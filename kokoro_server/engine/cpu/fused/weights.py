@@ -16,12 +16,13 @@ BLOCKS = (
     ("noise_res.1", "resblocks.3", "resblocks.4", "resblocks.5"),
 )
 CONVOLUTIONS = tuple(f"convs{which}.{number}" for number in range(3) for which in (1, 2))
+UPSAMPLING = "ups.1"  # between the stages, by kernels where products of bytes are exact
 FILE = "kernels.npz"  # in a build for processors that have kernels
 SLOPES = "slopes"
 
 
 class ConvolutionWeights(NamedTuple):
-    """The weights of a convolution, with the norm and activation before it."""
+    """The weights of a convolution, with the norm and activation before it, if there are any."""
 
     matrix: Array  # (taps * channels, outputs), signed bytes
     scales: Array  # of the matrix's columns
@@ -37,7 +38,7 @@ def save(path: Path, weights: Mapping[str, ConvolutionWeights], slopes: Array) -
 
 def load(path: Path) -> tuple[dict[str, ConvolutionWeights], Array]:
     with np.load(path) as file:
-        keys = [f"{block}.{convolution}" for blocks in BLOCKS for block in blocks for convolution in CONVOLUTIONS]
+        keys = {name.rpartition(".")[0] for name in file.files if name != SLOPES}
         weights = {
             key: ConvolutionWeights(*(file[f"{key}.{name}"] for name in ConvolutionWeights._fields)) for key in keys
         }
