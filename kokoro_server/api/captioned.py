@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from kokoro_server.api.clip_files import ClipFile
 from kokoro_server.api.disconnect import CancellableStreamingResponse
-from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, SpeechRequest, TimedWord, TimingFields
+from kokoro_server.api.schemas.answers import Captioned, TimedWord
+from kokoro_server.api.schemas.speech import CaptionedRequest, SpeechRequest, TimingFields
 from kokoro_server.api.speech import ChunkedBodyResponse, clip_headers, rendered_clip, speak
 from kokoro_server.api.streaming import FRAMING, Events, RenderedSegments, event_stream
 from kokoro_server.audio.encode import Output
@@ -26,7 +27,8 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis import captions
 from kokoro_server.synthesis.captions import Cue
-from kokoro_server.synthesis.synthesizer import Clip, Speech
+from kokoro_server.synthesis.clip import Clip
+from kokoro_server.synthesis.speech import Speech
 
 MAX_EVENT_AUDIO = 192 * 1024  # bytes, 256 kB in base64: less than a millisecond's work for the event loop
 SUBTITLES = {"srt": ("application/x-subrip", captions.srt), "vtt": ("text/vtt", captions.vtt)}

@@ -20,7 +20,7 @@ from kokoro_server.audio.sound import Sound
 from kokoro_server.callers.current import caller
 from kokoro_server.errors import Unavailable
 from kokoro_server.runtime.files import unnamed_file
-from kokoro_server.synthesis.synthesizer import Clip
+from kokoro_server.synthesis.clip import Clip
 
 log = logging.getLogger(__name__)
 

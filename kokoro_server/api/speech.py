@@ -13,7 +13,8 @@ from starlette.types import Receive, Scope, Send
 from kokoro_server.api.clip_files import ClipFile, ClipSpool, within_memory
 from kokoro_server.api.disconnect import CancellableStreamingResponse, cancel_on_disconnect
 from kokoro_server.api.errors import validated
-from kokoro_server.api.schemas.speech import BatchRequest, ErrorAnswer, SpeechRequest, TTSRequest
+from kokoro_server.api.schemas.answers import ErrorAnswer
+from kokoro_server.api.schemas.speech import BatchRequest, SpeechRequest, TTSRequest
 from kokoro_server.api.state import get_services
 from kokoro_server.audio.formats import ENCODINGS
 from kokoro_server.audio.render import Rendering, SoundStart
@@ -22,9 +23,10 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import BadRequest, InvalidInput
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import later
+from kokoro_server.synthesis.clip import Clip
 from kokoro_server.synthesis.clip_memory import Overflow
 from kokoro_server.synthesis.speech import Speech
-from kokoro_server.synthesis.synthesizer import Clip, Segment
+from kokoro_server.synthesis.utterance import Segment
 from kokoro_server.text.pieces import Cutting
 
 PRIORITIES = {"normal": Priority.NORMAL, "bulk": Priority.BULK}  # by the header X-Priority

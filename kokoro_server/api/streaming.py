@@ -30,7 +30,7 @@ from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.observability import tracing
 from kokoro_server.observability.logs import LoggedBefore, request_id
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from kokoro_server.cli import one_line
 from kokoro_server.client import KokoroClient
 from kokoro_server.config.settings import Settings
 from kokoro_server.synthesis.auto_language import asks_for_auto, settled
-from kokoro_server.synthesis.synthesizer import Speech
+from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text import markup, spoken
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.options import ReadingOptions

@@ -70,8 +70,8 @@ from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.server.models import StartModel, folder_loader, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
-from kokoro_server.synthesis.speech import ModelText
-from kokoro_server.synthesis.synthesizer import Speech, SpeechLimits, Synthesizer
+from kokoro_server.synthesis.speech import ModelText, Speech
+from kokoro_server.synthesis.synthesizer import SpeechLimits, Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes

@@ -22,9 +22,9 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import Expired, TooBusy
 from kokoro_server.g2p import extras
 from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.clip import Clip
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.speech import Speech
-from kokoro_server.synthesis.synthesizer import Clip
 from kokoro_server.voices import VoiceBook, VoiceSnapshot
 from kokoro_server.voices.contents import VoiceContents
 

@@ -6,19 +6,18 @@ import asyncio
 import copy
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from kokoro_server import languages
-from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.beginnings import Beginnings
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
 from kokoro_server.batching.tickets import Playback, Ticket
 from kokoro_server.callers.current import read_by
-from kokoro_server.engine.protocol import SAMPLE_RATE, Audio, Pcm16, Row
+from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.engine.rows import model_speed
 from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
@@ -26,10 +25,9 @@ from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
 from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart, without_auto
-from kokoro_server.synthesis.captions import Timing
+from kokoro_server.synthesis.clip import Clip
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
-from kokoro_server.synthesis.phonemes import PhonemeTiming
 from kokoro_server.synthesis.speech import ModelText, Speech, in_thread_if_long, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
@@ -38,8 +36,6 @@ from kokoro_server.text.pieces import Cutting, Piece
 from kokoro_server.text.reader import Reader, Reading
 from kokoro_server.text.script import Script
 from kokoro_server.voices import HeldVoice, VoiceBook
-
-__all__ = ["Clip", "Segment", "Speech", "Synthesizer"]
 
 STREAM_CLIPS = 10  # a stream may be as long as this many clips: nobody keeps it in memory
 MOMENT_OF_SILENCE = "[pause:0.3s]"
@@ -68,58 +64,6 @@ class _Prepared:
     seconds: float  # predicted
     allowed: float  # seconds
     text_ms: float  # that the preparation took
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Clip:
-    """A whole utterance, and what it took: of several pieces, the longest wait and the largest batch."""
-
-    sound: Sound | None  # None if its audio has gone to `Overflow`
-    samples: int
-    voice: str
-    script: Script  # what has been said, whatever has become of its voices since
-    segments: Sequence[Segment]
-    text_ms: float
-    queue_ms: float
-    inference_ms: float
-    batch_size: int
-
-    @property
-    def words(self) -> tuple[Timing, ...]:
-        return tuple(word for segment in self.segments for word in segment.words)
-
-    @property
-    def phonemes(self) -> tuple[PhonemeTiming, ...]:
-        """The phonemes of `words`."""
-        found, words = list[PhonemeTiming](), 0
-        for segment in self.segments:
-            found += (replace(phoneme, word=phoneme.word + words) for phoneme in segment.phonemes)
-            words += len(segment.words)
-        return tuple(found)
-
-    @property
-    def audio(self) -> Audio:
-        assert self.sound is not None
-        return self.sound.audio
-
-    @property
-    def pcm16(self) -> Pcm16 | None:
-        assert self.sound is not None
-        return self.sound.pcm16
-
-    @property
-    def seconds(self) -> float:
-        return self.samples / SAMPLE_RATE
-
-    @property
-    def skipped(self) -> int:
-        """Characters that were left out, as they cannot be said."""
-        return sum(segment.skipped for segment in self.segments)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether the text had nothing to say, and a moment of silence stands in."""
-        return any(segment.stands_in for segment in self.segments)
 
 
 class Synthesizer:

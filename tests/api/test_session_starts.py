@@ -16,7 +16,7 @@ from kokoro_server.api.async_render import Renderers
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.observability.metrics import Metrics
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 PATIENCE = 60  # seconds
 QUIET = 0.25  # seconds at the start of each sentence

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from kokoro_server.api.schemas.speech import ReadingAnswer
+from kokoro_server.api.schemas.answers import ReadingAnswer
 from tests.servers import Server
 
 TOKYO = "Tokyo (東京) is large."

@@ -15,7 +15,9 @@ import pytest
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import SAMPLES_PER_FRAME, Engine, OnBeginning, Result, Row
 from kokoro_server.server.app import create_app
-from kokoro_server.synthesis.synthesizer import Segment, Speech, Synthesizer
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.synthesis.utterance import Segment
 from tests import tiny
 
 PATIENCE = 60.0

@@ -17,7 +17,10 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.runtime.fair_slots import FairSlots
 from kokoro_server.server.app import create_app
-from kokoro_server.synthesis.synthesizer import Clip, Segment, Speech, Synthesizer
+from kokoro_server.synthesis.clip import Clip
+from kokoro_server.synthesis.speech import Speech
+from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.synthesis.utterance import Segment
 from kokoro_server.text.pieces import Cutting
 from tests import tiny
 

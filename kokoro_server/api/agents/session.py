@@ -20,7 +20,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
 from kokoro_server.observability import tracing
 from kokoro_server.synthesis.services import Services
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,8 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.errors import KokoroError, TooBusy, for_client
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.synthesizer import Clip, Synthesizer
+from kokoro_server.synthesis.clip import Clip
+from kokoro_server.synthesis.synthesizer import Synthesizer
 
 log = logging.getLogger(__name__)
 router = APIRouter(tags=["speech"], route_class=FastPathRoute)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from fastapi import APIRouter, Request, Response
 
 from kokoro_server.api.disconnect import cancel_on_disconnect
-from kokoro_server.api.schemas.speech import ReadingAnswer, ReadingRequest
+from kokoro_server.api.schemas.answers import ReadingAnswer
+from kokoro_server.api.schemas.speech import ReadingRequest
 from kokoro_server.api.speech import ERRORS, ChunkedBodyResponse
 from kokoro_server.api.state import get_services
 from kokoro_server.runtime.json import JsonObject

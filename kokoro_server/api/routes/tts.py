@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from kokoro_server.api.captioned import SUBTITLES, captioned_response
-from kokoro_server.api.schemas.speech import Captioned, CaptionedRequest, TTSRequest
+from kokoro_server.api.schemas.answers import Captioned
+from kokoro_server.api.schemas.speech import CaptionedRequest, TTSRequest
 from kokoro_server.api.simple_requests import FORM, PLAIN, SimpleRoute, query_request
 from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import app_state

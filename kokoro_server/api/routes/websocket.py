@@ -56,7 +56,7 @@ from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.schemas.script import StrictRequest
 from kokoro_server.api.schemas.speech import TimingFields
 from kokoro_server.errors import BadRequest, KokoroError
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 router = APIRouter()
 

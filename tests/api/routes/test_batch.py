@@ -16,8 +16,9 @@ import pytest
 from kokoro_server.api.routes import batch
 from kokoro_server.config.settings import Settings
 from kokoro_server.server.app import create_app
+from kokoro_server.synthesis.clip import Clip
 from kokoro_server.synthesis.speech import Speech
-from kokoro_server.synthesis.synthesizer import Clip, Synthesizer
+from kokoro_server.synthesis.synthesizer import Synthesizer
 from tests import tiny
 
 SETTINGS = Settings.load({"G2P_SERVICE_URL": "http://localhost:9"}, dotenv=None)

@@ -18,7 +18,7 @@ from kokoro_server.api.captioned import subtitle_cues
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
 from kokoro_server.server.app import create_app
-from kokoro_server.synthesis.synthesizer import Speech
+from kokoro_server.synthesis.speech import Speech
 from kokoro_server.voices.levels import estimated_gain
 from tests import tiny
 from tests.voices.custom.test_custom_voices import make_pack

@@ -18,7 +18,7 @@ from kokoro_server.api.errors import validated
 from kokoro_server.api.state import get_services
 from kokoro_server.errors import BadRequest, KokoroError
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 
 class ContextFailed(ConnectionError):

@@ -17,7 +17,7 @@ from kokoro_server.api.compat.elevenlabs.alignment import Alignment, Characters
 from kokoro_server.api.compat.elevenlabs.schemas import VoiceSettings
 from kokoro_server.errors import KokoroError, UnknownVoice
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.synthesizer import Segment
+from kokoro_server.synthesis.utterance import Segment
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011

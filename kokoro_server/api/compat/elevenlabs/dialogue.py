@@ -32,7 +32,7 @@ from kokoro_server.api.streaming import NDJSON, Events, RenderedSegments, event_
 from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.synthesizer import Clip
+from kokoro_server.synthesis.clip import Clip
 
 router = APIRouter(prefix="/v1/text-to-dialogue", tags=["ElevenLabs"])
 

@@ -27,7 +27,7 @@ from kokoro_server.audio.encode import Output
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.synthesizer import Clip
+from kokoro_server.synthesis.clip import Clip
 
 router = APIRouter(prefix="/v1/text-to-speech/{voice_id}", tags=["ElevenLabs"])
 

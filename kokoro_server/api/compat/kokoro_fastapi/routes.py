@@ -41,7 +41,8 @@ from kokoro_server.config.defaults import default_voice
 from kokoro_server.engine import vocab
 from kokoro_server.errors import Forbidden, KokoroError
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.synthesis.synthesizer import Clip, Speech
+from kokoro_server.synthesis.clip import Clip
+from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text.reader import Reading
 
 router = APIRouter(tags=["Kokoro-FastAPI"])

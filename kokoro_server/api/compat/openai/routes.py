@@ -32,7 +32,7 @@ from kokoro_server.api.downloads import DownloadableResponse, downloads_folder, 
 from kokoro_server.api.error_shapes import openai_error
 from kokoro_server.api.middleware.fast_path import FastPathRoute
 from kokoro_server.api.routes.jobs.files import file_response
-from kokoro_server.api.schemas.speech import Captioned
+from kokoro_server.api.schemas.answers import Captioned
 from kokoro_server.api.speech import AUDIO, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
 from kokoro_server.api.streaming import SSE, Events, RenderedSegments, event_stream, stream_response
