@@ -147,7 +147,7 @@ def test_the_documentation_is_all_our_own_and_can_be_tried(context: BrowserConte
     page.goto(f"{tiny_server.url}/docs")
     for path in ("/tts", "/tts/stream", "/v1/audio/speech", "/health", "/tts/ws"):
         expect(page.locator("summary > code", has_text=path).first).to_be_visible()
-    page.locator("summary", has=page.get_by_text("/tts", exact=True)).click()
+    page.locator("summary", has=page.get_by_text("/tts", exact=True)).first.click()
     expect(page.get_by_text("number from 0.25 to 4; default 1")).to_be_visible()
     expect(page.locator("pre").first).to_contain_text(f"curl {tiny_server.url}/tts")
     page.get_by_label("Body").fill('{"text": "Hello. It\'s us.", "speed": 1.25}')

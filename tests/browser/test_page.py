@@ -232,6 +232,7 @@ def test_sends_the_chosen_voice_and_delivery(page: Page) -> None:
         "pitch": -2,
         "volume": -6,
         "format": "pcm",
+        "visemes": "oculus",
     }
 
 
@@ -334,7 +335,7 @@ def test_a_failure_in_mid_speech_is_reported(context: BrowserContext, tmp_path: 
 def test_a_stream_that_breaks_off_is_reported(troubled: Page, tiny_server: Server) -> None:
     whole = httpx.post(
         f"{tiny_server.url}/tts/captioned",
-        json={"text": TEXT, "format": "pcm"},
+        json={"text": TEXT, "format": "pcm", "visemes": "oculus"},
         headers={"Accept": "application/x-ndjson"},
         timeout=60,
     ).text.splitlines(keepends=True)
