@@ -122,7 +122,7 @@ class LocalTools(SpeechTools):
         if suffix not in SUFFIXES:
             raise ToolFailed(f"file: {name!r} must end in one of {' '.join(SUFFIXES)}")
         response = await self._request("POST", "/tts", json={**body, "format": SUFFIXES[suffix]})
-        await asyncio.to_thread(_save, path, response.content)
+        await asyncio.to_thread(_save, path, response.content, is_new=True)
         return ToolAnswer(f"wrote {path}", {"file": str(path), "seconds": response.headers.get("x-audio-duration")})
 
     async def make_book_here(self, asked: LocalAudiobookArguments) -> ToolAnswer:
@@ -158,7 +158,7 @@ class LocalTools(SpeechTools):
             raise ToolFailed(f"file: {name!r} must be the name of a file in {self._folder}, without a folder")
         path = self._folder / name
         if path.exists():
-            raise ToolFailed(f"file: {path} exists; choose another name")
+            raise _exists(path)
         return path
 
 
@@ -181,6 +181,8 @@ async def _put(chunks: queue.Queue[bytes | None], chunk: bytes | None, done: asy
 def _read(name: str) -> bytes:
     path = Path(name).expanduser()
     try:
+        if path.exists() and not path.is_file():
+            raise ToolFailed(f"document: {path} is no file")
         if path.stat().st_size > MAX_DOCUMENT:
             raise ToolFailed(f"document: {path} has more than {MAX_DOCUMENT >> 20} MiB")
         return path.read_bytes()
@@ -188,10 +190,24 @@ def _read(name: str) -> bytes:
         raise ToolFailed(f"document: {path} cannot be read: {error.strerror or error}") from error
 
 
-def _save(path: Path, content: bytes) -> None:
+def _save(path: Path, content: bytes, *, is_new: bool = False) -> None:
+    """`is_new`: raises ToolFailed if there is such a file by now; two calls may come at once with the same name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(path) as unfinished:
-            unfinished.write_bytes(content)
+        if is_new:
+            path.touch(exist_ok=False)
+        try:
+            with new_file(path) as unfinished:
+                unfinished.write_bytes(content)
+        except OSError:
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+    except FileExistsError as error:
+        raise _exists(path) from error
     except OSError as error:
         raise ToolFailed(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _exists(path: Path) -> ToolFailed:
+    return ToolFailed(f"file: {path} exists; choose another name")

@@ -7,9 +7,12 @@ import os
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import soundfile
 
+from kokoro_server.api.mcp.tools import ToolFailed
+from kokoro_server.cli.mcp_tools import LocalAudiobookArguments, LocalSpeakArguments, LocalTools
 from tests.servers import ROOT, Server
 
 pytest.importorskip("mcp")
@@ -118,3 +121,31 @@ async def test_a_server_that_is_away_is_named(tmp_path: Path) -> None:
         failed = await client.call_tool("voices", {})
     assert failed.is_error
     assert "http://127.0.0.1:9" in text_of(failed)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_two_calls_at_once_do_not_replace_each_others_file(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=request.content, headers={"content-type": "audio/mpeg"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://server") as client:
+        tools = LocalTools(client, tmp_path / "out")
+        asked = [LocalSpeakArguments(text=text, to="file", file="a.mp3") for text in ("one", "two", "three")]
+        answers = await asyncio.gather(*map(tools.speak_here, asked), return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, ToolFailed)]
+    assert len(refused) == 2
+    assert all("exists" in each.message for each in refused)
+    assert names(tmp_path / "out") == ["a.mp3"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes with names")
+async def test_a_pipe_is_no_document(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "book.md")
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(ToolFailed, match="no file"):
+            await LocalTools(client, tmp_path).make_book_here(
+                LocalAudiobookArguments(document=str(tmp_path / "book.md"))
+            )
