@@ -40,7 +40,7 @@ class LocalSpeakArguments(SpeakArguments):
 
 
 class LocalAudiobookArguments(MakeAudiobookArguments):
-    title: str = Field("", max_length=200, description="Of the book. Absent: the name of the document.")
+    title: str = Field("", max_length=200, description="Of the book, unless the document has its own.")
     text: str = Field(
         "",
         max_length=MAX_BOOK,
@@ -132,7 +132,7 @@ class LocalTools(SpeechTools):
         if not asked.document:
             if not asked.title:
                 raise ToolFailed("title: is missing")
-            return await self._begin_book(f"{asked.title}.md", asked.text.encode(), asked)
+            return await self._begin_text(asked.title, asked.text, asked)
         name = PurePath(asked.document)
         if name.suffix.lower() not in DOCUMENTS:
             raise ToolFailed(f"document: {name.name!r} must end in one of {' '.join(DOCUMENTS)}")
