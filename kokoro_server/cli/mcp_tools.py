@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -95,14 +96,22 @@ class LocalTools(SpeechTools):
                     size += len(chunk)
             return size
 
-        async with self._playing:
-            playing = asyncio.create_task(asyncio.to_thread(play))
-            playing.add_done_callback(lambda _: done.set())
-            try:
-                await self._stream({**body, "format": "pcm"}, lambda chunk: _put(chunks, chunk, done))
-            finally:
-                await _put(chunks, None, done)
-            size = await playing
+        def ended(playing: asyncio.Task[int]) -> None:
+            self._playing.release()
+            done.set()
+            _ = playing.cancelled() or playing.exception()  # counts as retrieved
+
+        await self._playing.acquire()
+        playing = asyncio.create_task(asyncio.to_thread(play))
+        playing.add_done_callback(ended)
+        try:
+            await self._stream({**body, "format": "pcm"}, lambda chunk: _put(chunks, chunk, done))
+            await _put(chunks, None, done)
+            size = await asyncio.shield(playing)
+        except BaseException:
+            _drop(chunks)  # nobody wants to hear the rest
+            chunks.put_nowait(None)  # it does not wait, as that could be cancelled too
+            raise
         return ToolAnswer(f"spoken: {size / BYTES_PER_SECOND:.1f} seconds, through {player.name}")
 
     async def _stream(self, body: dict[str, object], take: Callable[[bytes], object]) -> None:
@@ -176,6 +185,12 @@ async def _put(chunks: queue.Queue[bytes | None], chunk: bytes | None, done: asy
             return
         except queue.Full:
             await asyncio.sleep(0.05)
+
+
+def _drop(chunks: queue.Queue[bytes | None]) -> None:
+    with suppress(queue.Empty):
+        while True:
+            chunks.get_nowait()
 
 
 def _read(name: str) -> bytes:
