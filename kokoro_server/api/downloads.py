@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import time
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -24,11 +25,13 @@ from kokoro_server.api.state import get_services
 from kokoro_server.audio.formats import FORMATS, Format
 from kokoro_server.errors import NoSuchDownload, NotSupported
 from kokoro_server.runtime.files import UNFINISHED, is_nearly_full, make_private_folder, rename
+from kokoro_server.runtime.threads import in_thread_to_its_end
 
 log = logging.getLogger(__name__)
 
 LIFETIME = 3600.0  # seconds
 MAX_BYTES = 1 << 30  # of all files together
+MAX_FILES = 5_000  # all are looked at when another one is begun
 NAME = re.compile(rf"[A-Za-z0-9_-]{{22}}\.({'|'.join(FORMATS)})")
 
 
@@ -67,19 +70,19 @@ class DownloadableResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         copy = self._copy
-        await asyncio.to_thread(copy.open)
 
         async def send_and_keep(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message["headers"], *copy.headers()]}
             else:
-                await asyncio.to_thread(copy.write, message.get("body", b""))
+                await in_thread_to_its_end(partial(copy.write, message.get("body", b"")))
                 if not message.get("more_body", False):
-                    await asyncio.to_thread(copy.finish)
-                    _remove_later(copy.folder)
+                    await in_thread_to_its_end(copy.finish)
+                    _remove_later(copy.path)
             await send(message)
 
         try:
+            await in_thread_to_its_end(copy.open)
             await self._answer(scope, receive, send_and_keep)
         finally:
             copy.drop()
@@ -90,14 +93,14 @@ class _Copy:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
-        self._path = folder / name
+        self.path = folder / name
         self._unfinished = folder / (name + UNFINISHED)
         self._file: IO[bytes] | None = None
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         if self._file is None:
             return [(b"x-download-status", b"unavailable")]
-        return [(b"x-download-path", f"/download/{self._path.name}".encode())]
+        return [(b"x-download-path", f"/download/{self.path.name}".encode())]
 
     def open(self) -> None:
         try:
@@ -123,7 +126,7 @@ class _Copy:
         if self._file is None:
             return
         try:
-            rename(self._unfinished, self._path, durable=False)
+            rename(self._unfinished, self.path, durable=False)
         except OSError as error:
             self._fail(error)
 
@@ -144,21 +147,21 @@ class _Copy:
         self.drop()
 
 
-def _remove_later(folder: Path) -> None:
+def _remove_later(path: Path) -> None:
     loop = asyncio.get_running_loop()
-    loop.call_later(LIFETIME + 1, lambda: loop.run_in_executor(None, remove_old, folder))
+    loop.call_later(LIFETIME + 1, lambda: loop.run_in_executor(None, partial(path.unlink, missing_ok=True)))
 
 
 def remove_old(folder: Path) -> None:
-    """Remove the files that no link leads to any more, and the oldest ones of those that take too much of the disk."""
+    """Remove the files that no link leads to any more, and the oldest ones of too many or too large ones."""
     files, kept = list[tuple[float, int, Path]](), 0
-    with contextlib.suppress(OSError):
-        for path in folder.iterdir():
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another answer's file has just got its name, or is gone
             stat = path.stat()
             files.append((stat.st_mtime, stat.st_size, path))
-    for changed, size, path in sorted(files, reverse=True):
+    for number, (changed, size, path) in enumerate(sorted(files, reverse=True), 1):
         is_finished = not path.name.endswith(UNFINISHED)
         kept += size
-        if time.time() - changed > LIFETIME or (is_finished and kept > MAX_BYTES):
+        if time.time() - changed > LIFETIME or (is_finished and (kept > MAX_BYTES or number > MAX_FILES)):
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -36,6 +36,7 @@ class LazyQueue(SpeechQueue):
         self._starting: asyncio.Future[BatchQueue] | None = None
         self._waiting = 0
         self._failed = False
+        self._stopped = False
 
     @property
     def load_state(self) -> LoadState:
@@ -88,23 +89,29 @@ class LazyQueue(SpeechQueue):
 
     def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
         if self._queue is None:
-            raise EngineUnavailable(f"the model {self._name} is not loaded", retry_after=RETRY_AFTER)
+            raise self._unavailable()
         return self._queue.enqueue(submission)
 
     async def started(self) -> BatchQueue:
         """The queue, once the model is loaded. A client that leaves meanwhile does not stop that."""
         if self._queue is not None:
             return self._queue
+        if self._stopped:
+            raise self._unavailable()
         if self._waiting >= self.options.max_queue_size:
             raise TooBusy(f"{self._waiting} texts wait for the model {self._name} already", retry_after=RETRY_AFTER)
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._started())
             self._starting.add_done_callback(lambda done: done.cancelled() or done.exception())  # counts as retrieved
+        starting = self._starting
         self._waiting += 1
         try:
-            return await asyncio.shield(self._starting)
+            await asyncio.wait({starting})
         finally:
             self._waiting -= 1
+        if starting.cancelled():
+            raise self._unavailable()
+        return starting.result()
 
     async def _started(self) -> BatchQueue:
         self._failed = True
@@ -115,8 +122,12 @@ class LazyQueue(SpeechQueue):
         finally:
             self._starting = None
 
+    def _unavailable(self) -> EngineUnavailable:
+        return EngineUnavailable(f"the model {self._name} is not loaded", retry_after=RETRY_AFTER)
+
     async def stop(self) -> None:
-        """Does not wait for a model that is being loaded."""
+        """Does not wait for a model that is being loaded. Who waits for it gets EngineUnavailable."""
+        self._stopped = True
         if self._starting is not None:
             self._starting.cancel()
         if self._queue is not None:

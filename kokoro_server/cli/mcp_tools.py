@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -40,7 +41,7 @@ class LocalSpeakArguments(SpeakArguments):
 
 
 class LocalAudiobookArguments(MakeAudiobookArguments):
-    title: str = Field("", max_length=200, description="Of the book. Absent: the name of the document.")
+    title: str = Field("", max_length=200, description="Of the book, unless the document has its own.")
     text: str = Field(
         "",
         max_length=MAX_BOOK,
@@ -95,14 +96,22 @@ class LocalTools(SpeechTools):
                     size += len(chunk)
             return size
 
-        async with self._playing:
-            playing = asyncio.create_task(asyncio.to_thread(play))
-            playing.add_done_callback(lambda _: done.set())
-            try:
-                await self._stream({**body, "format": "pcm"}, lambda chunk: _put(chunks, chunk, done))
-            finally:
-                await _put(chunks, None, done)
-            size = await playing
+        def ended(playing: asyncio.Task[int]) -> None:
+            self._playing.release()
+            done.set()
+            _ = playing.cancelled() or playing.exception()  # counts as retrieved
+
+        await self._playing.acquire()
+        playing = asyncio.create_task(asyncio.to_thread(play))
+        playing.add_done_callback(ended)
+        try:
+            await self._stream({**body, "format": "pcm"}, lambda chunk: _put(chunks, chunk, done))
+            await _put(chunks, None, done)
+            size = await asyncio.shield(playing)
+        except BaseException:
+            _drop(chunks)  # nobody wants to hear the rest
+            chunks.put_nowait(None)  # it does not wait, as that could be cancelled too
+            raise
         return ToolAnswer(f"spoken: {size / BYTES_PER_SECOND:.1f} seconds, through {player.name}")
 
     async def _stream(self, body: dict[str, object], take: Callable[[bytes], object]) -> None:
@@ -122,7 +131,7 @@ class LocalTools(SpeechTools):
         if suffix not in SUFFIXES:
             raise ToolFailed(f"file: {name!r} must end in one of {' '.join(SUFFIXES)}")
         response = await self._request("POST", "/tts", json={**body, "format": SUFFIXES[suffix]})
-        await asyncio.to_thread(_save, path, response.content)
+        await asyncio.to_thread(_save, path, response.content, is_new=True)
         return ToolAnswer(f"wrote {path}", {"file": str(path), "seconds": response.headers.get("x-audio-duration")})
 
     async def make_book_here(self, asked: LocalAudiobookArguments) -> ToolAnswer:
@@ -132,7 +141,7 @@ class LocalTools(SpeechTools):
         if not asked.document:
             if not asked.title:
                 raise ToolFailed("title: is missing")
-            return await self._begin_book(f"{asked.title}.md", asked.text.encode(), asked)
+            return await self._begin_text(asked.title, asked.text, asked)
         name = PurePath(asked.document)
         if name.suffix.lower() not in DOCUMENTS:
             raise ToolFailed(f"document: {name.name!r} must end in one of {' '.join(DOCUMENTS)}")
@@ -158,7 +167,7 @@ class LocalTools(SpeechTools):
             raise ToolFailed(f"file: {name!r} must be the name of a file in {self._folder}, without a folder")
         path = self._folder / name
         if path.exists():
-            raise ToolFailed(f"file: {path} exists; choose another name")
+            raise _exists(path)
         return path
 
 
@@ -178,9 +187,17 @@ async def _put(chunks: queue.Queue[bytes | None], chunk: bytes | None, done: asy
             await asyncio.sleep(0.05)
 
 
+def _drop(chunks: queue.Queue[bytes | None]) -> None:
+    with suppress(queue.Empty):
+        while True:
+            chunks.get_nowait()
+
+
 def _read(name: str) -> bytes:
     path = Path(name).expanduser()
     try:
+        if path.exists() and not path.is_file():
+            raise ToolFailed(f"document: {path} is no file")
         if path.stat().st_size > MAX_DOCUMENT:
             raise ToolFailed(f"document: {path} has more than {MAX_DOCUMENT >> 20} MiB")
         return path.read_bytes()
@@ -188,10 +205,24 @@ def _read(name: str) -> bytes:
         raise ToolFailed(f"document: {path} cannot be read: {error.strerror or error}") from error
 
 
-def _save(path: Path, content: bytes) -> None:
+def _save(path: Path, content: bytes, *, is_new: bool = False) -> None:
+    """`is_new`: raises ToolFailed if there is such a file by now; two calls may come at once with the same name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(path) as unfinished:
-            unfinished.write_bytes(content)
+        if is_new:
+            path.touch(exist_ok=False)
+        try:
+            with new_file(path) as unfinished:
+                unfinished.write_bytes(content)
+        except OSError:
+            if is_new:
+                path.unlink(missing_ok=True)
+            raise
+    except FileExistsError as error:
+        raise _exists(path) from error
     except OSError as error:
         raise ToolFailed(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _exists(path: Path) -> ToolFailed:
+    return ToolFailed(f"file: {path} exists; choose another name")

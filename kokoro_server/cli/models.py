@@ -38,7 +38,7 @@ def _add(settings: Settings, models: Path, options: argparse.Namespace) -> int:
         added = install.add(path.expanduser(), models, options.name)
     try:
         _check_all(settings, added)
-    except KokoroError:
+    except BaseException:  # also Ctrl-C
         install.remove(added.name, models)
         raise
     sys.stdout.write(f"{added.name} added; restart the server, then speak with {added.name}/{added.default_voice}\n")

@@ -19,7 +19,12 @@ _MOST = _SOME | set('()[]{}"“”«»:;–—-…•·')
 _PROSODY = set(".,;:!?…")  # what is named stays, because it also shapes the sentence
 CAPITALS = {"en": "capital", "es": "mayúscula", "fr": "majuscule", "it": "maiuscola", "pt": "maiúscula"}
 
+_SPEAK = ("<speak>", "</speak>")  # around the SSML that is made here
+_SENTENCE_END = re.compile(r"[.!?。！？]\s|\n")
+_SSML_WORD_END = re.compile(r"</say-as>|\s(?=[^<>]*<(?!/))")  # outside of tags and of what they hold
+
 NameOf = Callable[[str], str]
+Marks = tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class ReaderMessage:
     """A text, or a document of SSML, and the places of its marks in it."""
 
     text: str
-    marks: tuple[tuple[int, str], ...] = ()
+    marks: Marks = ()
     ssml: bool = False
 
     @property
@@ -98,9 +103,7 @@ def spelled(message: ReaderMessage, name_of: NameOf, *, capital: str = "") -> Re
 
     runs = re.compile(r"[^\W_]{1,200}|[\W_]+")
     composed = _composed(message, runs, piece)
-    return ReaderMessage(
-        f"<speak>{composed.text}</speak>", tuple((at + 7, name) for at, name in composed.marks), ssml=True
-    )
+    return ReaderMessage(composed.text.join(_SPEAK), _moved(composed.marks, len(_SPEAK[0])), ssml=True)
 
 
 def punctuated(message: ReaderMessage, mode: str, name_of: NameOf) -> ReaderMessage:
@@ -151,13 +154,28 @@ def unicode_name(sign: str) -> str:
 
 
 def split(message: ReaderMessage, longest: int) -> list[ReaderMessage]:
-    """Parts of at most `longest` characters, which end where a sentence or a word does."""
+    """Parts of at most `longest` characters, which end where a sentence or a word does. Each of SSML is a document."""
+    if len(message.text) <= longest:
+        return [message]
+    if not message.ssml:
+        return _cut(message, longest, _SENTENCE_END)
+    before, after = len(_SPEAK[0]), len(_SPEAK[1])
+    inner = ReaderMessage(message.text[before:-after], _moved(message.marks, -before))
+    parts = _cut(inner, longest - before - after, _SSML_WORD_END)
+    return [ReaderMessage(part.text.join(_SPEAK), _moved(part.marks, before), ssml=True) for part in parts]
+
+
+def _moved(marks: Marks, by: int) -> Marks:
+    return tuple((at + by, name) for at, name in marks)
+
+
+def _cut(message: ReaderMessage, longest: int, ends: re.Pattern[str]) -> list[ReaderMessage]:
     parts: list[ReaderMessage] = []
     start, text = 0, message.text
     while len(text) - start > longest:
         window = text[start : start + longest]
-        ends = [found.end() for found in re.finditer(r"[.!?。！？]\s|\n", window)]
-        end = start + (ends[-1] if ends else window.rfind(" ") + 1 or longest)
+        *_, end = [0, *(found.end() for found in ends.finditer(window))]
+        end = start + (end or window.rfind(" ") + 1 or longest)
         parts.append(_part(message, start, end))
         start = end
     return [*parts, _part(message, start, len(text) + 1)]

@@ -5,11 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
+import httpx
 import pytest
 import soundfile
 
+from kokoro_server.api.mcp.tools import ToolFailed
+from kokoro_server.cli import sinks
+from kokoro_server.cli.mcp_tools import LocalAudiobookArguments, LocalSpeakArguments, LocalTools
 from tests.servers import ROOT, Server
 
 pytest.importorskip("mcp")
@@ -118,3 +127,77 @@ async def test_a_server_that_is_away_is_named(tmp_path: Path) -> None:
         failed = await client.call_tool("voices", {})
     assert failed.is_error
     assert "http://127.0.0.1:9" in text_of(failed)
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_two_calls_at_once_do_not_replace_each_others_file(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=request.content, headers={"content-type": "audio/mpeg"})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://server") as client:
+        tools = LocalTools(client, tmp_path / "out")
+        asked = [LocalSpeakArguments(text=text, to="file", file="a.mp3") for text in ("one", "two", "three")]
+        answers = await asyncio.gather(*map(tools.speak_here, asked), return_exceptions=True)
+    refused = [each for each in answers if isinstance(each, ToolFailed)]
+    assert len(refused) == 2
+    assert all("exists" in each.message for each in refused)
+    assert names(tmp_path / "out") == ["a.mp3"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes with names")
+async def test_a_pipe_is_no_document(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "book.md")
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(ToolFailed, match="no file"):
+            await LocalTools(client, tmp_path).make_book_here(
+                LocalAudiobookArguments(document=str(tmp_path / "book.md"))
+            )
+
+
+class SlowPlayer:
+    """Takes a twentieth of a second for each chunk."""
+
+    name = "slow"
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.heard = self.most = self.now = 0
+        self.silent = threading.Event()
+        monkeypatch.setattr(sinks, "find_player", lambda: self)
+        monkeypatch.setattr(sinks, "playing", self._playing)
+
+    @contextmanager
+    def _playing(self, _player: object) -> Iterator[Callable[[bytes], None]]:
+        self.silent.clear()
+        self.now += 1
+        self.most = max(self.most, self.now)
+        yield self._write
+        self.now -= 1
+        self.silent.set()
+
+    def _write(self, _chunk: bytes) -> None:
+        time.sleep(0.05)
+        self.heard += 1
+
+
+async def test_a_call_that_is_cancelled_falls_silent_and_the_next_one_waits_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield bytes(1_000)
+
+    player = SlowPlayer(monkeypatch)
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=chunks()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+        tools = LocalTools(client, tmp_path)
+        with anyio.move_on_after(0.5):  # as the SDK cancels
+            await tools.speak_here(LocalSpeakArguments(text="Hello."))
+        before = player.heard
+        assert 0 < before < 30
+        with anyio.move_on_after(0.5):
+            await tools.speak_here(LocalSpeakArguments(text="Hello."))
+        assert await asyncio.to_thread(player.silent.wait, 10)
+        assert (player.most, player.heard < before + 30) == (1, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.cli import main as cli
+from kokoro_server.engine import folders
 from kokoro_server.observability import logs
 from tests import other_models
 from tests.assets.test_models import described
@@ -57,3 +58,34 @@ def test_without_a_folder_for_models(
     assert cli.main(["models", "check"]) == 1
     assert "MODELS_PATH is not set" in capsys.readouterr().err
     assert not models.exists()
+
+
+def test_what_the_system_refuses_is_one_line(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other_models.describe(tmp_path / "from" / "german")
+    (tmp_path / "from" / "german" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MODELS_PATH", str(tmp_path / "file" / "models"))
+    assert cli.main(["models", "add", "from/german"]) == 1
+    assert "german cannot be copied to" in capsys.readouterr().err
+
+
+def test_a_link_is_removed_and_what_it_leads_to_stays(models: Path, tmp_path: Path) -> None:
+    other_models.describe(tmp_path / "from" / "german")
+    models.mkdir()
+    (models / "linked").symlink_to(tmp_path / "from" / "german")
+    assert cli.main(["models", "remove", "linked"]) == 0
+    assert list(models.iterdir()) == []
+    assert (tmp_path / "from" / "german" / "model.toml").is_file()
+
+
+def test_an_interrupted_check_leaves_nothing(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    other_models.describe(tmp_path / "from" / "german")
+    (tmp_path / "from" / "german" / "model.safetensors").write_bytes(b"")
+    monkeypatch.setattr(folders, "converted", interrupted)
+    assert cli.main(["models", "add", "from/german"]) == 130
+    assert list(models.iterdir()) == []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -81,3 +82,17 @@ def test_the_module_imports_nothing_but_the_standard_library() -> None:
         shown = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     modules = {name.partition(".")[0] for name in shown.stdout.split()}
     assert modules <= {*sys.stdlib_module_names, "kokoro_server", "__main__"}
+
+
+@pytest.mark.parametrize("text", ["some words here - and <more> & " * 60, "-" * 3_000, "a" * 6_000, "é-" * 1_500])
+def test_parts_of_a_spelled_text_are_documents(text: str) -> None:
+    spelled = messages.spelled(ReaderMessage(text, ((1_000, "__spd_1"),)), messages.unicode_name)
+    parts = messages.split(spelled, 5_000)
+    assert len(parts) > 1
+    assert all(len(part.text) <= 5_000 for part in parts)
+    heard = "".join("".join(ElementTree.fromstring(part.text).itertext()) for part in parts)
+    assert heard == "".join(ElementTree.fromstring(spelled.text).itertext())
+    ((after, (at, name)),) = [(part.text, mark) for part in parts for mark in part.marks]
+    assert name == "__spd_1"
+    place = spelled.marks[0][0]
+    assert after[at:].removesuffix("</speak>") == spelled.text[place : place + len(after) - at - len("</speak>")]

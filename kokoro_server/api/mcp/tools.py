@@ -19,6 +19,7 @@ from kokoro_server.api.mcp.arguments import (
     VoicesArguments,
 )
 from kokoro_server.errors import InvalidInput
+from kokoro_server.longform.books.names import file_stem
 from kokoro_server.runtime.json import JsonObject
 
 MAX_AUDIO = 3 << 20  # bytes in an answer
@@ -116,15 +117,22 @@ class SpeechTools:
 
     async def make_audiobook(self, asked: MakeAudiobookArguments) -> ToolAnswer:
         """Begins an audiobook of a long text, which takes minutes or hours. Returns an id for the tool audiobook."""
-        return await self._begin_book(f"{asked.title}.md", asked.text.encode(), asked)
+        return await self._begin_text(asked.title, asked.text, asked)
 
     async def audiobook(self, asked: AudiobookArguments) -> ToolAnswer:
         """Shows how far an audiobook is, and where to fetch its file when it is done."""
         return self._progress((await self._request("GET", f"/jobs/{asked.id}")).json())
 
+    async def _begin_text(self, title: str, text: str, asked: BaseModel) -> ToolAnswer:
+        """The title stands before the text: otherwise the first heading would be it."""
+        if not text.startswith(("---", "+++")):  # it has its own facts there
+            text = f"---\ntitle: {' '.join(title.split())}\n---\n\n{text}"
+        return await self._begin_book(f"{title}.md", text.encode(), asked)
+
     async def _begin_book(self, name: str, content: bytes, asked: BaseModel) -> ToolAnswer:
         fields = asked.model_dump(exclude_none=True, include={"voice", "language", "format"})
-        files = {"file": (name.replace("/", " ").replace("\\", " "), content)}
+        stem, dot, suffix = name.rpartition(".")
+        files = {"file": ((file_stem(stem) or "book") + dot + suffix, content)}
         return self._progress((await self._request("POST", "/jobs", data=fields, files=files)).json())
 
     def _progress(self, job: JsonObject) -> ToolAnswer:

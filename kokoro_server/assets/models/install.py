@@ -23,16 +23,16 @@ def add(source: Path, models: Path, name: str | None = None) -> ModelFolder:
         raise AssetError(f"{source}: no such folder; name one with {card.FILE}, {shape.FILE}, weights and voices")
     if (models / wanted).exists():
         raise AssetError(f"{models / wanted}: is there already; remove it first, or give another name with --name")
-    files = _files(source)
-    models.mkdir(parents=True, exist_ok=True)
     unfinished = models / f"{UNFINISHED}{os.getpid()}" / wanted
     try:
-        for path in files:
+        for path in _files(source):
             copy = unfinished / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
         _explained(source, unfinished)
         unfinished.rename(models / wanted)
+    except OSError as error:
+        raise AssetError(f"{wanted} cannot be copied to {models}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(unfinished.parent, ignore_errors=True)
     return folder.read(models / wanted)
@@ -42,7 +42,10 @@ def remove(name: str, models: Path) -> None:
     folder.check_name(name)
     if not (models / name).is_dir():
         raise AssetError(f"{models / name}: there is no such model; 'kokoro-server models list' shows all")
-    shutil.rmtree(models / name)
+    try:
+        (models / name).unlink() if (models / name).is_symlink() else shutil.rmtree(models / name)
+    except OSError as error:
+        raise AssetError(f"{models / name} cannot be removed: {error.strerror or error}") from error
 
 
 def from_hub(repo: str, staging: Path) -> Path:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Response
+from starlette.types import Message
 
 from kokoro_server.api import downloads
 from kokoro_server.errors import NoSuchDownload
@@ -111,3 +115,46 @@ def test_old_files_and_too_many_are_removed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(downloads, "MAX_BYTES", 1500)
     downloads.remove_old(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == names[2:]
+    monkeypatch.setattr(downloads, "MAX_FILES", 0)
+    downloads.remove_old(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_an_answer_that_is_cancelled_while_its_file_is_opened_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = threading.Event()
+
+    def slowly(_folder: Path) -> bool:
+        looking.set()
+        time.sleep(0.3)
+        return False
+
+    async def nowhere(_message: Message) -> None: ...
+
+    async def never() -> Message:
+        raise AssertionError
+
+    monkeypatch.setattr(downloads, "is_nearly_full", slowly)
+    answer = downloads.DownloadableResponse(Response(b"audio"), tmp_path, "mp3")
+    sending = asyncio.create_task(answer({"type": "http"}, never, nowhere))
+    await asyncio.to_thread(looking.wait)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    await asyncio.sleep(0.4)
+    assert names(tmp_path) == []
+
+
+def test_a_file_that_goes_meanwhile_does_not_hide_the_others(tmp_path: Path) -> None:
+    for letter in "abcdefgh":
+        (tmp_path / f"{letter * 22}.wav").symlink_to(tmp_path / "gone")
+    old = tmp_path / f"{'z' * 22}.wav"
+    old.write_bytes(b"")
+    os.utime(old, (0, 0))
+    downloads.remove_old(tmp_path)
+    assert not old.exists()

@@ -9,6 +9,7 @@ import json
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -70,7 +71,11 @@ async def test_mistakes_are_named(tiny_server: Server) -> None:
 
 async def test_an_audiobook(tiny_server: Server) -> None:
     async with mcp.Client(f"{tiny_server.url}/mcp", read_timeout_seconds=PATIENCE) as client:
-        asked = {"title": "A short book", "text": "# One\n\nA sentence.\n\n# Two\n\nAnother.", "format": "mp3"}
+        asked = {
+            "title": 'A "short"\r\nbook: mine',
+            "text": "# One\n\nA sentence.\n\n# Two\n\nAnother.",
+            "format": "mp3",
+        }
         begun = await client.call_tool("make_audiobook", asked)
         assert not begun.is_error, text_of(begun)
         book = begun.structured_content
@@ -79,9 +84,27 @@ async def test_an_audiobook(tiny_server: Server) -> None:
                 await asyncio.sleep(0.2)
                 book = (await client.call_tool("audiobook", {"id": book["id"]})).structured_content
     assert book["state"] == "done", book
+    assert (book["title"], book["name"]) == ('A "short" book: mine', "A  short book  mine.md")
     async with httpx.AsyncClient() as http:
         content = (await http.get(f"{tiny_server.url}{book['path']}", timeout=60)).content
     assert len(content) > 1_000
+
+
+async def test_books_are_their_callers(tmp_path: Path) -> None:
+    keys = "alice=0123456789abcdef,bob=fedcba9876543210"
+    with servers.running(servers.TINY, tmp_path / "log", API_KEYS=keys, JOBS_PATH=str(tmp_path / "jobs")) as server:
+
+        def use(key: str, name: str, **arguments: str) -> Any:
+            params = {"name": name, "arguments": arguments}
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            answer = call(server, json.dumps(message).encode(), Authorization=f"Bearer {key}")
+            return answer.json()["result"]
+
+        begun = use("0123456789abcdef", "make_audiobook", title="Mine", text="# One\n\nHello.")["structuredContent"]
+        assert use("0123456789abcdef", "audiobook", id=begun["id"])["structuredContent"]["title"] == "Mine"
+        foreign = use("fedcba9876543210", "audiobook", id=begun["id"])
+        assert foreign["isError"]
+        assert "unknown_job" in foreign["content"][0]["text"]
 
 
 async def test_many_at_once(tiny_server: Server) -> None:
