@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
-    """Speaks through the server at `url`; without it the model is loaded into this process, when a tool is called."""
+    """Speaks through the server at `url`; without it the model is loaded into this process."""
     sdk = imported_sdk()
     asyncio.run(_serve(settings, options, load, sdk.stdio))
     return 0

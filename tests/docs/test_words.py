@@ -17,6 +17,7 @@ AVOIDED = re.compile(r"\b(told|so many|anew)\b", re.IGNORECASE)
 SETTING = re.compile(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:=[^`]*)?`")
 OTHERS = {  # variables that are not settings of the server
     "KOKORO_API_KEY",  # of the clients
+    "OPENAI_BASE_URL",
     "TRITON_CACHE_DIR",
 }
 OTHER_PREFIXES = ("OTEL_", "TEST_", "FAULT_", "SERVER_PYTHON", "RAY_", "CUDA_", "OMP_", "ORT_", "HF_")
