@@ -62,12 +62,6 @@ async def convert_stream(asked: Asked, request: Request, timeout: RequestTimeout
     return await stream_response(asked, request, timeout)
 
 
-@router.post("/with-timestamps", response_model=AudioWithTimestamps)
-async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and return the time of each character."""
-    return await json_clip_response(request, asked, timeout, partial(_timestamps, asked.speech().written))
-
-
 @router.post("/stream/with-timestamps", response_model=AudioWithTimestamps, responses=LINES)
 async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
@@ -75,7 +69,13 @@ async def stream_with_timestamps(asked: Asked, request: Request, timeout: Reques
     return await event_stream(request, asked, timeout, NDJSON, events, error_line)
 
 
-# The last: the name of a voice of another model has a slash.
+@router.post("/with-timestamps", response_model=AudioWithTimestamps)
+async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text and return the time of each character."""
+    return await json_clip_response(request, asked, timeout, partial(_timestamps, asked.speech().written))
+
+
+# The longest path is first, this one last: the name of a voice of another model has a slash.
 @router.post("", response_class=Response, responses=SPOKEN)
 async def convert(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and answer with the whole clip."""
