@@ -17,7 +17,7 @@ from kokoro_server.api.speech import parse_line
 from kokoro_server.cli import CommandFailed
 from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.progress import BulkProgressBar, clock, quiet_beside_bar
-from kokoro_server.config.defaults import default_voice, speech_defaults
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadModel
@@ -62,10 +62,9 @@ async def _run(
     async with _maker(settings, options, load) as maker:
         format = options.format or ("flac" if options.shards else speech_defaults.get().format or "wav")
         defaults = {
-            "voice": options.voice or default_voice(),
             "seed": TTSRequest.model_fields["seed"].default,
             "format": format,
-        }
+        } | ({"voice": options.voice} if options.voice else {})
         work = BulkRun(
             source,
             options.out,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kokoro_server import languages
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.batching.lazy_queue import LazyQueue
-from kokoro_server.errors import EngineUnavailable
+from kokoro_server.config.defaults import default_language
+from kokoro_server.errors import EngineUnavailable, UnknownLanguage
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
@@ -25,6 +27,16 @@ class ServedModel:
     synthesizer: Synthesizer
     condition: Condition = field(default_factory=lambda: Condition(Reason.MODELS))  # whether it can be loaded
     loaded_conditions: Callable[[], Sequence[Condition]] = tuple  # of the model as it is loaded
+
+    def language(self, speech: Speech) -> str | None:
+        """That of the speech. DEFAULT_LANGUAGE is not meant for models that do not have it."""
+        if speech.language is None or speech.language != default_language() or languages.is_auto(speech.language):
+            return speech.language
+        try:
+            languages.parse(speech.language, [each.language for each in self.folder.card.languages])
+        except UnknownLanguage:
+            return None
+        return speech.language
 
     def shown(self) -> JsonObject:
         card = self.folder.card
@@ -58,13 +70,15 @@ class ServedModels:
         name, slash, _ = speech.first_voice.partition("/")
         if slash and (name in self.models or name in self.broken):
             model = self._usable(name)
-            return model.synthesizer, replace(speech, model=None)
+            return model.synthesizer, replace(speech, model=None, language=model.language(speech))
         if speech.model and (speech.model in self.models or speech.model in self.broken):
             model = self._usable(speech.model)
+            voice = model.voices.given(speech.first_voice)
+            speech = replace(speech, model=None, language=model.language(speech))
             if speech.turns:
-                turns = (replace(speech.turns[0], voice=model.voices.given(speech.first_voice)), *speech.turns[1:])
-                return model.synthesizer, replace(speech, model=None, turns=turns)
-            return model.synthesizer, replace(speech, model=None, voice=model.voices.given(speech.first_voice))
+                turns = (replace(speech.turns[0], voice=voice), *speech.turns[1:])
+                return model.synthesizer, replace(speech, turns=turns)
+            return model.synthesizer, replace(speech, voice=voice)
         return None
 
     def shown(self) -> list[JsonObject]:

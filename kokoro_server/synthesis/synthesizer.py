@@ -96,6 +96,13 @@ class Synthesizer:
         """The synthesizer of the model that speaks, and the speech with a voice of that model."""
         return self._choose(speech) or (self, speech)
 
+    def full_name(self, voice: str, model: str | None) -> str:
+        """The name of a voice with that of the model, if a field of the request names one of MODELS_PATH.
+
+        Raises UnknownVoice if the model does not have it.
+        """
+        return self._chosen(Speech(voice, "", model=model))[1].first_voice
+
     def with_voices(self, voices: VoiceBook) -> Synthesizer:
         """The same, with other voices."""
         other = copy.copy(self)

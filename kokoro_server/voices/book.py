@@ -115,8 +115,11 @@ class VoiceSnapshot:
         return [name for name in dict.fromkeys((*first, *GRADES, *names)) if name in names]
 
     def _named(self, language: Language) -> str | None:
-        named = speech_defaults.get().voice_of(language)
-        return named if named and self.language(named) == language.letter else None
+        named = speech_defaults.get().voice(language.code)
+        try:
+            return named if self.language(named) == language.letter else None
+        except UnknownVoice:
+            return None  # its file is gone
 
     def gain(self, spec: str) -> float:
         """dB, that bring a voice or mix to the level of all. That of a custom pack is estimated."""

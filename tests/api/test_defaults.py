@@ -15,9 +15,12 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 from wyoming.client import AsyncClient
+from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
-from tests.servers import PYTHON, REAL, ROOT, TINY, Server, free_port, running, say, spawn
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import ConfigError
+from tests.servers import PYTHON, REAL, ROOT, TINY, Server, free_port, running, say, spawn, wait_for
 
 VOICES = "en=am_adam,fr=af_bella"
 TEXT = "Hello there."
@@ -76,12 +79,23 @@ def test_auto_takes_no_voice_of_another_language(server: Server) -> None:
 
 
 def test_the_default_is_not_removed(tmp_path: Path, shared_g2p: str) -> None:
-    (tmp_path / "voices.json").write_text('{"chat-noir": "af_bella(2)+am_adam"}')
+    other = '"other": "af_bella+af_sky"'
+    (tmp_path / "voices.json").write_text(f'{{"chat-noir": "af_bella(2)+am_adam", {other}}}')
     settings = {"DEFAULT_VOICE": "fr=chat-noir+af_bella", "VOICES_PATH": str(tmp_path)}
+    settings |= {"WYOMING_PORT": str(free_port())}
     with running(TINY, tmp_path / "log", G2P_SERVICE_URL=shared_g2p, **settings) as started:
         answer = httpx.delete(f"{started.url}/voices/chat-noir", timeout=60)
         assert answer.status_code == 409
         assert "DEFAULT_VOICE" in answer.text
+        # By hand it can be: only what needs it fails.
+        (tmp_path / "voices.json").write_text(f"{{{other}}}")
+        wait_for(lambda: "chat-noir" not in httpx.get(f"{started.url}/voices", timeout=60).text)
+        assert say(started, TEXT).status_code == 200
+        refused = say(started, TEXT, language="fr")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unknown_voice")
+        assert httpx.delete(f"{started.url}/voices/other", timeout=60).status_code == 204
+        assert wyoming_audio(started)
+        assert "ff_siwis" in wyoming_voices(started)
 
 
 def test_siblings(server: Server) -> None:
@@ -118,8 +132,38 @@ def wyoming_audio(server: Server, voice: SynthesizeVoice | None = None) -> bytes
     return asyncio.run(heard())
 
 
+def wyoming_voices(server: Server) -> list[str]:
+    async def listed() -> list[str]:
+        async with AsyncClient.from_uri(server.wyoming) as client:
+            await client.write_event(Describe().event())
+            event = await client.read_event()
+            assert event is not None
+            return [voice.name for program in Info.from_event(event).tts for voice in program.voices]
+
+    return asyncio.run(listed())
+
+
 def test_wyoming(server: Server) -> None:
     assert wyoming_audio(server) == wyoming_audio(server, SynthesizeVoice(name="am_adam"))
+
+
+def test_wyoming_voice_of_a_language(server: Server) -> None:
+    """DEFAULT_VOICE names an English voice for French."""
+    heard = wyoming_audio(server, SynthesizeVoice(language="fr"))
+    assert heard == say(server, TEXT, voice="af_bella", language="fr", format="pcm").content
+
+
+@pytest.mark.parametrize("named", ["container=none", "bit_rate=48000"])
+def test_deepgram_parameters_of_its_own_format(server: Server, named: str) -> None:
+    answer = httpx.post(f"{server.url}/v1/speak?{named}", json={"text": TEXT}, timeout=300)
+    assert answer.headers["content-type"] == "audio/mpeg"
+
+
+def test_deepgram_names_have_a_language(french: Server) -> None:
+    url = f"{french.url}/v1/speak?model=aura-2-helena-en&encoding=linear16&container=none"
+    answer = httpx.post(url, json={"text": TEXT}, timeout=300)
+    streamed = {"text": TEXT, "format": "pcm", "voice": "af_heart", "language": "en-US"}
+    assert answer.content == httpx.post(f"{french.url}/tts/stream", json=streamed, timeout=300).content
 
 
 def test_language(french: Server) -> None:
@@ -134,6 +178,25 @@ def test_language(french: Server) -> None:
         httpx.post(url, json={"input": TEXT, "response_format": "pcm", **body}, timeout=300).content for body in bodies
     )
     assert none == same != other
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("DEFAULT_VOICE", "xx=af_heart", "languages are en-US"),
+        ("DEFAULT_VOICE", "en=af_heart,en-US=af_bella", "one for each language"),
+        ("DEFAULT_VOICE", "en=", "one for each language"),
+        ("DEFAULT_VOICE", "auto=af_heart", "one for each language"),
+        ("DEFAULT_LANGUAGE", "klingon", "auto or one of en-US"),
+        ("DEFAULT_FORMAT", "ogg", "wav"),
+    ],
+)
+def test_wrong_values_are_one_line(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Settings.load({name: value}, dotenv=None)
+    assert str(raised.value).startswith(f"{name}=")
+    assert allowed in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("value", ["af_hart", "fr=af_bella,en=af_hart", "af_heart+nobody"])

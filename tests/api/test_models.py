@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
@@ -30,6 +33,7 @@ letters = { "sz" = "ʃ", "s" = "s", "z" = "z", "a" = "a", "l" = "l" }
 """
 REPLACING = other_models.GERMAN + 'symbols = { "ɾ" = "r", "r" = "l" }\n'
 AUDIO = {"format": "pcm"}
+CARTESIA_RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24000}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("server")
     environ = {"MODELS_PATH": str(models), "KOKORO_CACHE_DIR": str(home / "cache"), "KOKORO_IDLE_UNLOAD_S": "1"}
+    environ |= {"DEFAULT_LANGUAGE": "fr"}  # which none of these models has
     environ |= {"SERVER_PROCESSES": "1", "KOKORO_BACKEND": "torch", "KOKORO_DEVICE": "cpu"}
     with servers.running(TINY, home / "log", **environ) as running:
         yield running
@@ -225,6 +230,64 @@ def test_openais_field_names_a_model(server: Server) -> None:
         assert openai(server, model=name, voice="af_heart").headers["x-voice-used"] == "af_heart"
     assert openai(server, model="german", voice="df_x").status_code == 400
     assert openai(server, model="broken-0").status_code == 503
+
+
+FOREIGN_MODELS = [
+    ("model_id", "/v1/text-to-speech/{voice}?output_format=pcm_24000", {"text": "Hallo."}),
+    ("model_id", "/v1/text-to-speech/{voice}/stream?output_format=pcm_24000", {"text": "Hallo."}),
+    ("model_id", "/tts/bytes", {"transcript": "Hallo.", "output_format": CARTESIA_RAW}),
+]
+
+
+@pytest.mark.parametrize(("field", "path", "body"), FOREIGN_MODELS)
+def test_fields_of_other_services_name_a_model(server: Server, field: str, path: str, body: dict[str, Any]) -> None:
+    def used(voice: str, model: str) -> tuple[int, str | None]:
+        fields = body | {field: model} | ({} if "{voice}" in path else {"voice": {"id": voice}})
+        url = server.url + path.format(voice=quote(voice, safe=""))
+        answer = httpx.post(url, json=fields, timeout=120)
+        return answer.status_code, answer.headers.get("x-voice-used")
+
+    assert used("german/dm_bert", "anything") == (200, "german/dm_bert")
+    assert used("dm_bert", "german") == (200, "german/dm_bert")
+    assert used("af_heart", "german") == (200, "german/df_anna")
+    assert used("af_bella", "anything") == (200, "af_bella")
+    assert used("bf_emma", "german")[0] == 400
+    assert used("af_heart", "broken-0")[0] == 503
+
+
+def test_elevenlabs_stock_voices_and_lists(server: Server) -> None:
+    george = "/v1/text-to-speech/JBFqnCBsd6RMkjVDRZzb?output_format=pcm_24000"
+    answer = httpx.post(server.url + george, json={"text": "Hallo.", "model_id": "german"}, timeout=120)
+    assert answer.headers["x-voice-used"] == "german/df_anna"
+    listed = httpx.get(f"{server.url}/elevenlabs/v1/models", timeout=60).json()
+    (german,) = (each for each in listed if each["model_id"] == "german")
+    assert [each["language_id"] for each in german["languages"]] == ["de"]
+    found = httpx.get(f"{server.url}/v1/voices/german%2Fdf_anna", headers={"xi-api-key": "none"}, timeout=60)
+    assert found.json()["voice_id"] == "german/df_anna"
+    assert httpx.get(f"{server.url}/cartesia/voices/german%2Fdf_anna", timeout=60).json()["language"] == "de"
+
+
+@pytest.mark.parametrize(
+    ("model", "used"),
+    [("german/dm_bert", "german/dm_bert"), ("german", "german/df_anna"), ("aura-2-helena-en", "af_heart")],
+)
+def test_deepgrams_model_names_one(server: Server, model: str, used: str) -> None:
+    answer = httpx.post(f"{server.url}/v1/speak?model={model}&encoding=flac", json={"text": "Hallo."}, timeout=120)
+    assert answer.headers["dg-model-name"] == used
+    broken = httpx.post(f"{server.url}/v1/speak?model=broken-0", json={"text": "Hallo."}, timeout=120)
+    assert broken.status_code == 503
+
+
+@pytest.mark.parametrize("path", ["german%2Fdf_anna/stream-input", "df_anna/stream-input?model_id=german"])
+def test_elevenlabs_socket_speaks_with_a_model(server: Server, path: str) -> None:
+    separator = "&" if "?" in path else "?"
+    url = f"{server.url.replace('http', 'ws', 1)}/v1/text-to-speech/{path}{separator}output_format=pcm_24000"
+    with connect(url) as socket:
+        socket.send(json.dumps({"text": "Guten Tag."}))
+        socket.send(json.dumps({"text": ""}))
+        messages = [json.loads(message) for message in socket]
+    heard = b"".join(b64decode(message["audio"]) for message in messages if message.get("audio"))
+    assert heard == speak(server, "german/df_anna", "Guten Tag.").content
 
 
 def test_a_stream_is_the_clip(server: Server) -> None:

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
+from kokoro_server.config.kinds import ALL_LANGUAGES
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
 from kokoro_server.errors import AssetError, InvalidInput, UnknownVoice
-from kokoro_server.languages import EN_US
+from kokoro_server.languages import EN_GB, EN_US
 from kokoro_server.voices import GRADES, Pack, VoiceBook
 
 
@@ -36,6 +37,13 @@ def test_the_default_voice_of_a_language_is_its_first(book: VoiceBook) -> None:
         assert book.now.ranked(EN_US) == ["af_sky", "af_heart", "af_bella"]
         speech_defaults.set(SpeechDefaults({"en-US": "af_sky+af_bella"}))  # is no voice of the list
         assert book.now.best(EN_US) == "af_sky+af_bella"
+        assert book.now.ranked(EN_US) == ["af_heart", "af_bella", "af_sky"]
+        speech_defaults.set(SpeechDefaults({ALL_LANGUAGES: "bm_lewis"}))  # of its own language too
+        assert book.now.ranked(EN_GB) == ["bm_lewis"]
+        assert book.now.best(EN_US) == "af_heart"
+        speech_defaults.set(SpeechDefaults({ALL_LANGUAGES: "af_sky"}))
+        assert book.now.best(EN_US) == "af_sky"
+        speech_defaults.set(SpeechDefaults({"en-US": "removed"}))
         assert book.now.ranked(EN_US) == ["af_heart", "af_bella", "af_sky"]
     finally:
         speech_defaults.reset(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
@@ -12,7 +13,7 @@ from kokoro_server.api.state import get_services
 from kokoro_server.api.voice_lists import absent_languages, list_voices, voice_answer
 from kokoro_server.callers.current import caller
 from kokoro_server.config.settings import Settings
-from kokoro_server.errors import Conflict, Forbidden
+from kokoro_server.errors import Conflict, Forbidden, UnknownVoice
 from kokoro_server.synthesis.services import Services
 from kokoro_server.voices import mix
 from kokoro_server.voices.custom import CustomVoices
@@ -57,10 +58,17 @@ async def define(body: VoiceDefinition, request: Request) -> VoiceAnswer:
 async def remove(name: Annotated[str, Path(description="Of a named blend.")], request: Request) -> Response:
     """Forget a named blend. Speech that has begun with it is finished."""
     services = get_services(request)
-    if any(name in mix.parse(spec, services.voices.names()) for _, spec in services.settings.default_voice):
+    if any(name in _parts(spec, services.voices.names()) for _, spec in services.settings.default_voice):
         raise Conflict(f"{name} is the server's DEFAULT_VOICE, or a part of it")
     await _custom_voices(services).remove(name, _editor(services.settings))
     return Response(status_code=204)
+
+
+def _parts(spec: str, known: Collection[str]) -> Collection[str]:
+    try:
+        return mix.parse(spec, known)
+    except UnknownVoice:
+        return ()  # a file of DEFAULT_VOICE has been removed by hand
 
 
 def _custom_voices(services: Services) -> CustomVoices:

@@ -9,8 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from kokoro_server.api.schemas.script import SPEED, VOICE, StrictRequest
-from kokoro_server.api.schemas.speech import DEFAULT_VOICE
+from kokoro_server.api.schemas.script import SPEED, StrictRequest
 from kokoro_server.audio.formats import Format
 from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, LOUDEST, QUIETEST, BookFormat, parse_chapters
@@ -93,7 +92,9 @@ class BookRequest(StrictRequest):
 class ListRequest(StrictRequest):
     """Defaults for the lines of a list, and the files to write."""
 
-    voice: Annotated[str, VOICE] = DEFAULT_VOICE
+    voice: str | None = Field(
+        default=None, description="Absent: the server's own for the language of each line.", max_length=500
+    )
     format: Format | None = Field(default=None, description="Absent: the server's own; in shards, flac.")
     shards: int | None = Field(
         default=None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kokoro_server import languages
 from kokoro_server.client import Voice
-from kokoro_server.config.defaults import default_voice, speech_defaults
+from kokoro_server.config.defaults import default_language, default_voice, speech_defaults
 from kokoro_server.errors import UnknownLanguage
 from kokoro_server.languages import Language
 from kokoro_server.longform.books.book import Block
@@ -72,7 +72,8 @@ class Casting:
         if options.language:
             return VoiceChoice(self._narrator, options.language)
         if tag is None or tag.lower() in NO_LANGUAGE:
-            return VoiceChoice(self._narrator)
+            language_of_all = default_language()
+            return VoiceChoice(self._narrator, None if languages.is_auto(language_of_all) else language_of_all)
         language = _parsed(tag)
         if language is None:
             self.notes.append(f"no voice speaks {tag!r}: {self._narrator} reads it as {self._narrator_language.name}")

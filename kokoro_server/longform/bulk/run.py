@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from kokoro_server.audio.formats import FORMATS
+from kokoro_server.config.defaults import default_voice
 from kokoro_server.errors import InvalidInput, SetupError, Unavailable, first_of
 from kokoro_server.longform.bulk import lines
 from kokoro_server.longform.bulk.journal import Journal, Sign, as_json
@@ -166,7 +167,9 @@ class BulkRun:
             yield task, offset
 
     def _task(self, index: int, line: lines.BulkLine, names: Names) -> Task:
-        fields, error = self._defaults | line.fields, line.error
+        language = line.fields.get("language")
+        default = {"voice": default_voice(language if isinstance(language, str) else None)}
+        fields, error = default | self._defaults | line.fields, line.error
         if fields["format"] not in FORMATS:
             error = error or InvalidInput(f"format: must be one of {', '.join(FORMATS)}", field="format")
             fields["format"] = self._defaults["format"]

@@ -109,13 +109,14 @@ async def make_list(
         )
 
     options, out = job.options, folder.work
+    voice = options["voice"]
     with bulk.folder(out):
         work = bulk.BulkRun(
             folder.upload(job.name),
             out,
             outputs(out, options["shards"]),
             BackendMaker(backend, parse),
-            defaults={"voice": options["voice"], "seed": 0, "format": options["format"]},
+            defaults={"seed": 0, "format": options["format"]} | ({"voice": voice} if voice else {}),
             max_text=max_text,
             show=show,
         )

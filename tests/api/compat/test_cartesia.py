@@ -130,6 +130,7 @@ def test_words_without_spaces_between_them_are_told_once() -> None:
         ),
         ({"generation_config": {"speed": 1.2, "volume": 0.5, "emotion": "neutral"}}, {"speed": 1.2, "volume": -6.0206}),
         ({"normalization": "off", "transcript": "It is $5."}, {"normalize": False, "text": "It is $5."}),
+        ({"use_normalized_timestamps": True, "save": True, "voice": {"id": "af_heart", "mode": "id"}}, {}),
         # A voice in the text speaks its own language.
         ({"transcript": "Hello. [voice:ff_siwis] Bonjour."}, {"text": "Hello. [voice:ff_siwis] Bonjour."}),
     ],
@@ -161,7 +162,11 @@ def test_files(tiny_server: Server) -> None:
         ({"generation_config": {"emotion": "angry"}}, "emotion"),
         ({"generation_config": {"speed": 9}}, "speed"),
         ({"pronunciation_dict_id": "mine"}, "pronunciation_dict_id"),
-        ({"use_normalized_timestamps": True}, "use_normalized_timestamps"),
+        ({"duration": 2.0}, "duration"),
+        (
+            {"voice": {"mode": "id", "id": "af_heart", "__experimental_controls": {"speed": "fast"}}},
+            "__experimental_controls",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused(tiny_server: Server, fields: dict[str, Any], named: str) -> None:

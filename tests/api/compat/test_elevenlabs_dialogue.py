@@ -66,7 +66,7 @@ def test_a_language_without_its_region_is_that_of_each_voice(tiny_server: Server
 
 def test_errors_have_their_shape(tiny_server: Server) -> None:
     unknown = dialogue(tiny_server, inputs=[INPUTS[0], {"text": "Hm.", "voice_id": "nobody"}])
-    assert (unknown.status_code, unknown.json()["detail"]["status"]) == (404, "voice_not_found")
+    assert (unknown.status_code, unknown.json()["detail"]["status"]) == (400, "voice_not_found")
     for wrong in ({"inputs": []}, {"inputs": [INPUTS[0]] * 1001}, {"inputs": [{"text": "Hm."}]}, {"seed": -1}):
         answer = dialogue(tiny_server, **wrong)
         assert (answer.status_code, "message" in answer.json()["detail"]) == (422, True), answer.text

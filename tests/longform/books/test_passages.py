@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.errors import KokoroError
 from kokoro_server.longform.books.book import Block, Book, Chapter
 from kokoro_server.longform.books.casting import Casting, VoiceChoice
@@ -36,6 +37,15 @@ def test_passages_are_all_of_the_text_and_not_too_long() -> None:
     assert ends
     assert all(end.endswith("comma.") for end in ends)
     assert made[-1].gap == CHAPTER_GAP
+
+
+@pytest.mark.parametrize(("default", "language"), [("fr-FR", "fr-FR"), ("auto", None), (None, None)])
+def test_a_book_without_a_language_is_read_in_the_default_one(default: str | None, language: str | None) -> None:
+    token = speech_defaults.set(SpeechDefaults(language=default))
+    try:
+        assert Casting(Options(voice="af_heart"), VOICES).choice(None) == VoiceChoice("af_heart", language)
+    finally:
+        speech_defaults.reset(token)
 
 
 @pytest.mark.parametrize(

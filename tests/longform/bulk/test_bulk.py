@@ -14,6 +14,7 @@ import pytest
 import soundfile
 
 from kokoro_server.cli import CommandFailed
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.longform.bulk.journal import Journal
 from kokoro_server.longform.bulk.run import folder
@@ -37,6 +38,19 @@ def test_each_line_is_a_file_and_the_manifest_lists_them_in_order(bulk: Bulk, tm
         assert abs(info.duration - record["duration"]) < 0.1
         assert record["words"][0]["text"] == line["text"]
     assert len(tree(out)) == len(lines) + 1
+
+
+def test_the_default_voice_is_of_the_language_of_a_line(bulk: Bulk, tmp_path: Path) -> None:
+    lines = [{"id": "en", "text": "Hello."}, {"id": "fr", "text": "Bonjour.", "language": "fr"}]
+    source = write(tmp_path / "in.jsonl", lines)
+    token = speech_defaults.set(SpeechDefaults({"en-US": "am_adam", "fr-FR": "ff_siwis"}))
+    try:
+        assert bulk.run(source, tmp_path / "out") == 0
+        assert bulk.run(source, tmp_path / "named", "-v", "af_heart") == 0
+    finally:
+        speech_defaults.reset(token)
+    assert [record["voice"] for record in records(tmp_path / "out" / "manifest.jsonl")] == ["am_adam", "ff_siwis"]
+    assert {record["voice"] for record in records(tmp_path / "named" / "manifest.jsonl")} == {"af_heart"}
 
 
 def test_wrong_lines_are_listed_with_number_and_field_and_cost_nobody_else(bulk: Bulk, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class CartesiaContext(SocketListener):
     async def _use(self, generation: Generation) -> None:
         self._timed = bool(generation.add_timestamps)
         self._phonemes_timed = bool(generation.add_phoneme_timestamps)
-        delivery = await generation.delivery(get_services(self._socket).voices)
+        delivery = await generation.delivery(get_services(self._socket))
         if delivery != self._delivery:
             await self._text.end_sentence()  # earlier text keeps its options
             await self._text.use(delivery)

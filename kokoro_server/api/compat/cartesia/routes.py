@@ -36,7 +36,7 @@ ERRORS: Responses = {
 async def speech_bytes(body: Generation, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a transcript, as Cartesia's `tts.generate` does."""
     request.scope["model"] = body.model_id  # for the log
-    asked = await body.to_tts_request(get_services(request).voices)
+    asked = await body.to_tts_request(get_services(request))
     # A wav is usually saved as a file, whose header needs its length.
     answer = clip_response if asked.format == "wav" else stream_response
     return await answer(asked, request, timeout)
@@ -56,7 +56,7 @@ async def speech_events(body: Generation, request: Request, timeout: RequestTime
     """
     request.scope["model"] = body.model_id
     body.require_raw()
-    asked = await body.to_tts_request(get_services(request).voices)
+    asked = await body.to_tts_request(get_services(request))
     error = partial(events.error, body.context_id)
     return await event_stream(request, asked, timeout, SSE, partial(_events, body=body), error)
 

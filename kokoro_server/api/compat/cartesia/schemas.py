@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from kokoro_server import languages
 from kokoro_server.api.agents.text import DeliveryOptions
@@ -21,7 +22,8 @@ from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import InvalidInput, NotSupported, UnknownLanguage, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.runtime.json import JsonObject
-from kokoro_server.voices import HeldVoice, VoiceBook
+from kokoro_server.synthesis.services import Services
+from kokoro_server.voices import HeldVoice
 
 SPEEDS = {"slow": 0.8, "normal": 1.0, "fast": 1.25}
 FORMATS: dict[str, Format] = {"raw": "pcm", "wav": "wav", "mp3": "mp3"}
@@ -51,12 +53,25 @@ class GenerationConfig(BaseModel):
     emotion: str | None = Field(default=None, description="Only `neutral`.", max_length=100)
 
 
-class Generation(BaseModel):
-    """A transcript and how to speak it. Unknown fields are ignored."""
+def _without_controls(value: Any) -> Any:
+    """Of earlier versions of Cartesia's API."""
+    for name in ("__experimental_controls", "experimental_controls"):
+        if isinstance(value, dict) and value.get(name):
+            raise PydanticCustomError("controls", "{name} are not supported; use generation_config", {"name": name})
+    return value
 
-    model_id: str = Field(default="kokoro", description="Any name will do.", max_length=200)
+
+class Generation(BaseModel):
+    """A transcript and how to speak it.
+
+    Fields that do not change the sound, such as `save` and `use_normalized_timestamps`, are ignored.
+    """
+
+    model_id: str = Field(
+        default="kokoro", description="A model of MODELS_PATH; any other name means Kokoro v1.0.", max_length=200
+    )
     transcript: str = Field(description="What to say, as for POST /tts.", examples=["Hello from Kokoro."])
-    voice: VoiceName = Field(
+    voice: Annotated[VoiceName, BeforeValidator(_without_controls)] = Field(
         description='A name of GET /voices or a blend, or `{"id": …}` of one.', examples=["af_heart"]
     )
     output_format: SamplesFormat | Mp3Format = Field(discriminator="container")
@@ -67,29 +82,27 @@ class Generation(BaseModel):
     normalization: str | None = Field(default=None, description="`off`: nothing is put in words.", max_length=20)
     add_timestamps: bool | None = Field(default=False, description="Send the time of each word.")
     add_phoneme_timestamps: bool | None = Field(default=False, description="Send the time of each phoneme.")
-    use_normalized_timestamps: bool | None = Field(default=False, description="Not supported.")
     pronunciation_dict_id: str | None = Field(default=None, description="Not supported.")
     duration: float | None = Field(default=None, description="Not supported.")
-    save: bool | None = Field(default=False, description="Not supported.")
     context_id: str | None = Field(default=None, max_length=200)
 
-    async def to_tts_request(self, voices: VoiceBook) -> TTSRequest:
+    async def to_tts_request(self, services: Services) -> TTSRequest:
         """Raises KokoroError for fields that are not possible."""
-        return LenientRequest(text=self.transcript, **await self._fields(voices))
+        return LenientRequest(text=self.transcript, **await self._fields(services))
 
-    async def delivery(self, voices: VoiceBook) -> DeliveryOptions:
+    async def delivery(self, services: Services) -> DeliveryOptions:
         """How to speak in a conversation. Raises KokoroError for fields that are not possible."""
         self.require_raw()
-        return LenientDelivery(**await self._fields(voices))
+        return LenientDelivery(**await self._fields(services))
 
     def require_raw(self) -> None:
         """Raises InvalidInput unless the audio is bare samples, as messages carry them."""
         if self.output_format.container != "raw":
             raise InvalidInput("output_format: container must be raw here", field="output_format.container")
 
-    async def _fields(self, voices: VoiceBook) -> JsonObject:
+    async def _fields(self, services: Services) -> JsonObject:
         self._refuse_unsupported()
-        voice = await self._voice(voices)
+        voice = await self._voice(services)
         config = self.generation_config or GenerationConfig()
         output = self.output_format
         return {
@@ -103,9 +116,10 @@ class Generation(BaseModel):
             "normalize": self.normalization != "off",
         }
 
-    async def _voice(self, voices: VoiceBook) -> HeldVoice:
+    async def _voice(self, services: Services) -> HeldVoice:
         try:
-            return await voices.hold(self.voice)
+            name = services.synthesizer.full_name(self.voice, self.model_id)
+            return await services.voices.hold(name)
         except UnknownVoice as error:
             if not _UUID.fullmatch(self.voice):
                 raise
@@ -134,7 +148,7 @@ class Generation(BaseModel):
         return of_voice if of_voice.code.partition("-")[0] == base else languages.parse(base)
 
     def _refuse_unsupported(self) -> None:
-        for field in ("use_normalized_timestamps", "pronunciation_dict_id", "duration", "save"):
+        for field in ("pronunciation_dict_id", "duration"):
             if getattr(self, field):
                 raise NotSupported(f"{field} is not supported by this server; leave it out", field=field)
         emotion = self.generation_config and self.generation_config.emotion

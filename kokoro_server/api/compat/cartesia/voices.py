@@ -40,7 +40,7 @@ async def voices(
     return {"data": page, "has_more": more, "next_page": page[-1]["id"] if more and not ending_before else None}
 
 
-@router.get("/voices/{name}")
+@router.get("/voices/{name:path}")
 async def voice(name: str, request: Request) -> JsonObject:
     """A voice by its name."""
     book = get_services(request).voices

@@ -32,10 +32,10 @@ async def speak(
 ) -> Response:
     """Speak a text, as Deepgram's `speak.v1.audio.generate` does, and send the audio as it is made."""
     request.scope["model"] = parameters.model  # for the log
-    book = get_services(request).voices
-    asked = await parameters.to_tts_request(body.text, book)
+    services = get_services(request)
+    asked = await parameters.to_tts_request(body.text, services)
     response = await stream_response(asked, request, timeout)
-    voice = book.canonical(asked.voice)
+    voice = services.voices.canonical(asked.voice)
     response.headers.update(
         {
             "dg-request-id": request_id.get(),

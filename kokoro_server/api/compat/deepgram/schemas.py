@@ -18,7 +18,8 @@ from kokoro_server.audio.wav import SampleFormat
 from kokoro_server.config.defaults import default_voice, speech_defaults
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import InvalidInput, NotSupported
-from kokoro_server.voices import VoiceBook
+from kokoro_server.runtime.json import JsonObject
+from kokoro_server.synthesis.services import Services
 
 SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 TELEPHONY = ("mulaw", "alaw")
@@ -50,12 +51,18 @@ class SpeakParameters(BaseModel):
 
     model: VoiceName = Field(
         default_factory=default_voice,
-        description="A name of GET /voices, a blend, or a name of Deepgram's, for which our nearest voice speaks.",
+        description="A name of GET /voices, a blend, a model of MODELS_PATH, or a name of Deepgram's, for which our "
+        "nearest voice speaks.",
     )
     sample_rate: int | None = Field(
         default=None, description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE
     )
     speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
+
+    async def spoken_by(self, services: Services) -> JsonObject:
+        """A name of Deepgram's has a language, so that DEFAULT_LANGUAGE is not meant."""
+        voice = await voices.ours(self.model, services)
+        return {"voice": voice} if voice == self.model else {"voice": voice, "language": None}
 
     def rate(self, encoding: str) -> int:
         return self.sample_rate or (TELEPHONY_RATE if encoding in TELEPHONY else SAMPLE_RATE)
@@ -71,14 +78,14 @@ class FileParameters(SpeakParameters):
     bit_rate: int | None = Field(default=None, description="Bits a second, of mp3 and opus.", ge=1)
     callback: str | None = Field(default=None, description="Not supported.")
 
-    async def to_tts_request(self, text: str, book: VoiceBook) -> TTSRequest:
+    async def to_tts_request(self, text: str, services: Services) -> TTSRequest:
         """Raises KokoroError for parameters that are not possible."""
         if self.callback is not None:
             raise NotSupported("callback is not supported; the answer is the audio", field="callback")
         encoding, container = self.encoding or "mp3", self.container
-        if self.encoding is None and (format := speech_defaults.get().format):
-            encoding, default_container = BY_FORMAT[format]
-            container = container or default_container
+        names_format = self.encoding or container or self.bit_rate
+        if not names_format and (format := speech_defaults.get().format):
+            encoding, container = BY_FORMAT[format]
         containers = FORMATS[encoding]
         container = container or next(iter(containers))
         if container not in containers:
@@ -86,7 +93,7 @@ class FileParameters(SpeakParameters):
             raise InvalidInput(f"container must be {allowed} for {encoding}, not {container}", field="container")
         return LenientRequest(
             text=text,
-            voice=await voices.ours(self.model, book),
+            **await self.spoken_by(services),
             speed=self.speed,
             format=containers[container],
             sample_rate=self.rate(encoding),
@@ -100,12 +107,12 @@ class SocketParameters(SpeakParameters):
     container: Annotated[Literal["none"], BeforeValidator(lowercase)] = "none"
     bit_rate: int | None = None
 
-    async def delivery(self, book: VoiceBook) -> DeliveryOptions:
+    async def delivery(self, services: Services) -> DeliveryOptions:
         """Raises KokoroError for parameters that are not possible."""
         if self.bit_rate is not None:
             raise NotSupported("bit_rate is for mp3 and opus, by HTTP; leave it out", field="bit_rate")
         return LenientDelivery(
-            voice=await voices.ours(self.model, book),
+            **await self.spoken_by(services),
             speed=self.speed,
             sample_rate=self.rate(self.encoding),
             sample_format=SAMPLES[self.encoding],

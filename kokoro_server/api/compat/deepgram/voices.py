@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from kokoro_server.config.defaults import BUILT_IN_VOICE
 from kokoro_server.errors import UnknownVoice
-from kokoro_server.voices import VoiceBook
+from kokoro_server.synthesis.services import Services
 
 # By language, our voices and the names of Deepgram's voices that they stand for: of the same gender and, where
 # possible, the same accent.
@@ -41,10 +42,19 @@ NEAREST = {
 _AURA = re.compile(r"aura-(?:\d+-)?(.+)")
 
 
-async def ours(name: str, book: VoiceBook) -> str:
-    """Returns our voice for one of Deepgram's names. Any other name, and a custom voice's, is returned unchanged."""
+async def ours(name: str, services: Services) -> str:
+    """Returns our voice for one of Deepgram's names, and the default voice for that of a model of MODELS_PATH.
+
+    Any other name, and a custom voice's, is returned unchanged.
+    """
+    book = services.voices
+    if name in book.names():
+        return name
+    of_model = services.synthesizer.full_name(BUILT_IN_VOICE, name)
+    if of_model != BUILT_IN_VOICE:
+        return of_model
     match = _AURA.fullmatch(name.lower())
-    if match is None or name in book.names():
+    if match is None:
         return name
     if match[1] in NEAREST:
         return NEAREST[match[1]]

@@ -33,11 +33,11 @@ HARMLESS = ("KeepAlive",)  # of Deepgram's other WebSockets, which clients send 
 @router.websocket("/v1/speak")
 async def speak_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
-    voices = get_services(socket).voices
+    services = get_services(socket)
     try:
         parameters = validated(SocketParameters.model_validate, dict(socket.query_params))
-        delivery = await parameters.delivery(voices)
-        await delivery.check(voices)
+        delivery = await parameters.delivery(services)
+        await delivery.check(services.voices)
     except KokoroError as error:
         await sockets.refuse(socket, error)
         return

@@ -150,7 +150,7 @@ async def voice_page(
     )
 
 
-@router.get("/v1/voices/{voice_id}")
+@router.get("/v1/voices/{voice_id:path}")
 async def voice(voice_id: VoiceName, request: Request) -> TheirVoice:
     """One voice."""
     book = get_services(request).voices
@@ -171,11 +171,20 @@ async def subscription() -> Subscription:
 
 
 async def models(request: Request) -> list[TheirModel]:
-    """Names for the model. Any other name works too."""
-    spoken = [ModelLanguage(language_id=known.code, name=known.name) for known in languages.LANGUAGES]
-    limit = get_services(request).settings.max_text_length
+    """Names for Kokoro v1.0, as is any other; then the models of MODELS_PATH."""
+    services = get_services(request)
+    others = services.models.models if services.models else {}
+    spoken = dict.fromkeys(MODELS, languages.LANGUAGES) | {
+        name: tuple(each.language for each in model.folder.card.languages) for name, model in others.items()
+    }
     return [
-        TheirModel(model_id=name, name=name, maximum_text_length_per_request=limit, languages=spoken) for name in MODELS
+        TheirModel(
+            model_id=name,
+            name=name,
+            maximum_text_length_per_request=services.settings.max_text_length,
+            languages=[ModelLanguage(language_id=known.code, name=known.name) for known in known_languages],
+        )
+        for name, known_languages in spoken.items()
     ]
 
 

@@ -71,9 +71,9 @@ class _Asked:
 async def _asked(body: DialogueBody, request: Request, output_format: OutputFormatName = None) -> _Asked:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
-    book = get_services(request).voices
+    services = get_services(request)
     names = {each.voice_id for each in body.inputs}
-    voices = {name: await book.hold(stock_voices.ours(name, book)) for name in names}
+    voices = {name: await stock_voices.hold(name, body.model_id, services) for name in names}
     turns = [
         {
             "text": each.text,

@@ -51,7 +51,9 @@ class SpeechBody(BaseModel):
     """What to say, and how. ElevenLabs' other fields, such as `stability`, are accepted and change nothing."""
 
     text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
-    model_id: str | None = Field(default=None, description="Any name will do.", max_length=MAX_NAME)
+    model_id: str | None = Field(
+        default=None, description="A model of MODELS_PATH; any other name means Kokoro v1.0.", max_length=MAX_NAME
+    )
     language_code: str | None = Field(default=None, max_length=20, examples=["en"])
     voice_settings: VoiceSettings | None = None
     seed: Seed | None = None
@@ -68,7 +70,9 @@ class DialogueBody(BaseModel):
     """Who says what. `settings` and ElevenLabs' other fields are accepted and change nothing."""
 
     inputs: Annotated[list[DialogueInput], Field(min_length=1), BeforeValidator(few_turns)]
-    model_id: str | None = Field(default=None, description="Any name will do.", max_length=MAX_NAME)
+    model_id: str | None = Field(
+        default=None, description="A model of MODELS_PATH; any other name means Kokoro v1.0.", max_length=MAX_NAME
+    )
     language_code: str | None = Field(default=None, max_length=20, examples=["en"])
     seed: Seed | None = None
     apply_text_normalization: Normalization | None = Field(default=None, description="`off`: `normalize` false.")

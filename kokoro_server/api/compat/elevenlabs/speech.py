@@ -29,7 +29,7 @@ from kokoro_server.errors import KokoroError
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.clip import Clip
 
-router = APIRouter(prefix="/v1/text-to-speech/{voice_id}", tags=["ElevenLabs"])
+router = APIRouter(prefix="/v1/text-to-speech/{voice_id:path}", tags=["ElevenLabs"])
 
 MAX_LINE_AUDIO = 32 * 1024  # bytes: aiohttp, which pipecat uses, refuses lines above 128 kB
 SPOKEN: Responses = {200: {"description": "The audio", "content": AUDIO}}
@@ -49,18 +49,11 @@ async def _request(
 ) -> TTSRequest:
     request.scope["model"] = body.model_id or "-"  # for the log
     output = output_formats.parse(output_format)
-    book = get_services(request).voices
-    voice = await book.hold(stock_voices.ours(voice_id, book))
+    voice = await stock_voices.hold(voice_id, body.model_id, get_services(request))
     return LenientRequest(text=body.text, **request_fields(voice, body, body.voice_settings, output))
 
 
 Asked = Annotated[TTSRequest, Depends(_request)]
-
-
-@router.post("", response_class=Response, responses=SPOKEN)
-async def convert(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and answer with the whole clip."""
-    return await clip_response(asked, request, timeout)
 
 
 @router.post("/stream", response_class=StreamingResponse, responses=SPOKEN)
@@ -69,17 +62,24 @@ async def convert_stream(asked: Asked, request: Request, timeout: RequestTimeout
     return await stream_response(asked, request, timeout)
 
 
+@router.post("/stream/with-timestamps", response_model=AudioWithTimestamps, responses=LINES)
+async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
+    events = partial(_events, characters=Characters(asked.speech().written))
+    return await event_stream(request, asked, timeout, NDJSON, events, error_line)
+
+
 @router.post("/with-timestamps", response_model=AudioWithTimestamps)
 async def with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a text and return the time of each character."""
     return await json_clip_response(request, asked, timeout, partial(_timestamps, asked.speech().written))
 
 
-@router.post("/stream/with-timestamps", response_model=AudioWithTimestamps, responses=LINES)
-async def stream_with_timestamps(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
-    """Speak a text and send the audio as it is made, one JSON object a line. Times count from the audio's start."""
-    events = partial(_events, characters=Characters(asked.speech().written))
-    return await event_stream(request, asked, timeout, NDJSON, events, error_line)
+# The longest path is first, this one last: the name of a voice of another model has a slash.
+@router.post("", response_class=Response, responses=SPOKEN)
+async def convert(asked: Asked, request: Request, timeout: RequestTimeout = None) -> Response:
+    """Speak a text and answer with the whole clip."""
+    return await clip_response(asked, request, timeout)
 
 
 def _timestamps(text: str, clip: Clip, _output: Output) -> AudioWithTimestamps:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kokoro_server.voices import VoiceBook
+from kokoro_server.config.defaults import BUILT_IN_VOICE
+from kokoro_server.synthesis.services import Services
+from kokoro_server.voices import HeldVoice, VoiceBook
 
 # Our voices and the ids that they stand for: of the same gender and, where possible, the same accent.
 _IDS = {
@@ -30,3 +32,10 @@ STOCK = {theirs: ours for ours, ids in _IDS.items() for theirs in ids.split()}
 def ours(voice_id: str, book: VoiceBook) -> str:
     """Our voice for the id of a stock voice. Any other id, and a custom voice's, is returned unchanged."""
     return voice_id if voice_id in book.names() else STOCK.get(voice_id, voice_id)
+
+
+async def hold(voice_id: str, model_id: str | None, services: Services) -> HeldVoice:
+    """The voice of an id, in a model of MODELS_PATH if `model_id` names one: a stock voice is then its default."""
+    name = ours(voice_id, services.voices)
+    full = services.synthesizer.full_name(voice_id if name == voice_id else BUILT_IN_VOICE, model_id)
+    return await services.voices.hold(name if full == BUILT_IN_VOICE else full)

@@ -44,13 +44,13 @@ CHECKS = 10  # for speech, within `inactivity_timeout`
 MAX_CONTEXTS = 20  # of a socket, with those that are closed and not spoken to their end
 
 
-@router.websocket("/v1/text-to-speech/{voice_id}/stream-input")
+@router.websocket("/v1/text-to-speech/{voice_id:path}/stream-input")
 async def stream_input(socket: WebSocket, voice_id: str) -> None:
     """The top of this module describes the protocol."""
     await _converse(socket, voice_id, single=True)
 
 
-@router.websocket("/v1/text-to-speech/{voice_id}/multi-stream-input")
+@router.websocket("/v1/text-to-speech/{voice_id:path}/multi-stream-input")
 async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
     """The top of this module describes the protocol."""
     await _converse(socket, voice_id, single=False)
@@ -59,10 +59,10 @@ async def multi_stream_input(socket: WebSocket, voice_id: str) -> None:
 async def _delivery(socket: WebSocket, query: SocketQuery) -> DeliveryOptions:
     """Raises KokoroError if the query's options are not possible."""
     output = output_formats.parse(query.output_format)
-    voices = get_services(socket).voices
-    voice = await voices.hold(stock_voices.ours(query.voice_id, voices))
+    services = get_services(socket)
+    voice = await stock_voices.hold(query.voice_id, query.model_id, services)
     delivery = LenientDelivery(**request_fields(voice, query, None, output))
-    await delivery.check(voices)
+    await delivery.check(services.voices)
     return delivery
 
 

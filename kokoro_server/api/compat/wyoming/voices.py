@@ -10,7 +10,7 @@ from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.lenient import LenientDelivery
 from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.api.voice_lists import list_voices
-from kokoro_server.config.defaults import default_language
+from kokoro_server.config.defaults import default_language, speech_defaults
 from kokoro_server.errors import NotSupported, UnknownLanguage
 from kokoro_server.languages import AUTO, LANGUAGES, Language
 from kokoro_server.synthesis.services import Services
@@ -70,7 +70,7 @@ async def delivery(voice: SynthesizeVoice | None, text_format: str | None, voice
     if voice.name:
         return LenientDelivery(voice=(await voices.hold(voice.name)).name)
     if voice.language:
-        return LenientDelivery(voice=_best_voice(languages.parse(voice.language), voices), language=None)
+        return _of_language(languages.parse(voice.language), voices)
     return _unnamed()
 
 
@@ -78,8 +78,10 @@ def _unnamed() -> DeliveryOptions:
     return LenientDelivery(language=default_language() or AUTO)
 
 
-def _best_voice(language: Language, voices: VoiceBook) -> str:
-    found = voices.now.best(language)
+def _of_language(language: Language, voices: VoiceBook) -> DeliveryOptions:
+    named = speech_defaults.get().voice_of(language)
+    found = named or voices.now.best(language)
     if found is None:
         raise UnknownLanguage(f"no voice speaks {language.code}", field="language")
-    return found
+    own = languages.of_voice(voices.language(found))
+    return LenientDelivery(voice=found, language=None if languages.same(own, language) else language.code)

@@ -164,7 +164,8 @@ def _book(fields: JsonObject, services: Services) -> JsonObject:
 
 
 def _list(asked: ListRequest, services: Services) -> JsonObject:
-    _check_voice(asked.voice, "voice", services)
+    if asked.voice is not None:
+        _check_voice(asked.voice, "voice", services)
     options = asked.stored()
     Output(options["format"]).check()
     return options
