@@ -60,7 +60,7 @@ def _elevenlabs(status: int, code: str, message: str, _field: str | None) -> tup
 # The first match counts.
 _SHAPES: tuple[tuple[re.Pattern[str], ErrorShape], ...] = (
     (re.compile(r"/dev/"), _kokoro_fastapi),
-    (re.compile(r"/deepgram/|/v1/speak\b"), _deepgram),
+    (re.compile(r"/deepgram/|/v[12]/speak\b"), _deepgram),
     (re.compile(r"/cartesia/|/tts/(?:bytes|sse|websocket)\b"), cartesia_error),
     (re.compile(r"/elevenlabs/|/v1/text-to-(?:speech/|dialogue\b)|/v[12]/voices(/|$)|/v1/user(/|$)"), _elevenlabs),
     (re.compile(r"/v1/"), openai_error),

@@ -19,6 +19,7 @@ from kokoro_server.api.compat.cartesia import routes as cartesia
 from kokoro_server.api.compat.cartesia import voices as cartesia_voices
 from kokoro_server.api.compat.cartesia import websocket as cartesia_socket
 from kokoro_server.api.compat.deepgram import routes as deepgram
+from kokoro_server.api.compat.deepgram import turns as deepgram_turns
 from kokoro_server.api.compat.deepgram import websocket as deepgram_socket
 from kokoro_server.api.compat.elevenlabs import routes as elevenlabs
 from kokoro_server.api.compat.kokoro_fastapi import routes as kokoro_fastapi
@@ -353,6 +354,7 @@ def create_app(
     for prefix, module in (
         ("/deepgram", deepgram),
         ("/deepgram", deepgram_socket),
+        ("/deepgram", deepgram_turns),
         ("/cartesia", cartesia),
         ("/cartesia", cartesia_socket),
     ):

@@ -66,11 +66,11 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent(server: Server, query: str = PIPECAT, prefix: str = "", **options: Any) -> AsyncIterator[Agent]:
-    url = f"{server.url.replace('http', 'ws', 1)}{prefix}/v1/speak?{query}"
+async def agent(server: Server, query: str = PIPECAT, path: str = "/v1/speak", **options: Any) -> AsyncIterator[Agent]:
+    url = f"{server.url.replace('http', 'ws', 1)}{path}?{query}"
     async with connect(url, max_size=2**20, **options) as connection:
         found = Agent(connection)
-        await found.until("Metadata")
+        await found.until("Connected" if "v2" in path else "Metadata")
         yield found
 
 
@@ -165,7 +165,7 @@ def test_a_missing_text_is_an_error(tiny_server: Server) -> None:
 
 
 async def test_words_are_spoken_as_livekit_sends_them(tiny_server: Server) -> None:
-    async with agent(tiny_server, LIVEKIT, prefix="/deepgram") as it:
+    async with agent(tiny_server, LIVEKIT, path="/deepgram/v1/speak") as it:
         assert it.events[0]["model_name"] == "af_heart"
         assert it.connection.response is not None
         assert it.connection.response.headers["dg-request-id"] == it.events[0]["request_id"]

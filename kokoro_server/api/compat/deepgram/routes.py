@@ -1,4 +1,4 @@
-"""`POST /v1/speak`: a text by HTTP."""
+"""`POST /v1/speak` and `/v2/speak`: a text by HTTP."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ ERRORS: Responses = {
 }
 
 
-@router.post(
-    "/v1/speak",
-    response_class=StreamingResponse,
-    responses={200: {"description": "The audio, sent while it is made", "content": AUDIO}, **ERRORS},
-)
+ANSWERS: Responses = {200: {"description": "The audio, sent while it is made", "content": AUDIO}, **ERRORS}
+
+
+@router.post("/v1/speak", response_class=StreamingResponse, responses=ANSWERS)
+@router.post("/v2/speak", response_class=StreamingResponse, responses=ANSWERS)
 async def speak(
     body: SpeakBody, parameters: Annotated[FileParameters, Query()], request: Request, timeout: RequestTimeout = None
 ) -> Response:

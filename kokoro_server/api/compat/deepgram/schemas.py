@@ -24,6 +24,7 @@ from kokoro_server.synthesis.services import Services
 SAMPLES: dict[str, SampleFormat] = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 TELEPHONY = ("mulaw", "alaw")
 TELEPHONY_RATE = 8_000  # Hz, where none is asked for
+MIN_SPEED, MAX_SPEED = 0.25, 4
 
 SpeakEncoding = Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"]
 SpeakContainer = Literal["none", "wav", "ogg"]
@@ -57,10 +58,13 @@ class SpeakParameters(BaseModel):
     sample_rate: int | None = Field(
         default=None, description="Hz. Absent: 24000, of mulaw and alaw 8000.", ge=MIN_RATE, le=MAX_RATE
     )
-    speed: float = Field(default=1.0, ge=0.25, le=4, allow_inf_nan=False)
+    speed: float = Field(default=1.0, ge=MIN_SPEED, le=MAX_SPEED, allow_inf_nan=False)
+    expressivity: int = Field(default=0, description="Of `/v2/speak`. Only 0: Kokoro has one way to speak.")
 
     async def spoken_by(self, services: Services) -> JsonObject:
         """A name of Deepgram's has a language, so that DEFAULT_LANGUAGE is not meant."""
+        if self.expressivity:
+            raise NotSupported("expressivity must be 0: Kokoro has one way to speak", field="expressivity")
         voice = await voices.ours(self.model, services)
         return {"voice": voice} if voice == self.model else {"voice": voice, "language": None}
 

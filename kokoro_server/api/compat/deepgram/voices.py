@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kokoro_server import languages
 from kokoro_server.config.defaults import BUILT_IN_VOICE
 from kokoro_server.errors import UnknownVoice
 from kokoro_server.synthesis.services import Services
@@ -40,6 +41,7 @@ NEAREST = {
     for name in names.split()
 }
 _AURA = re.compile(r"aura-(?:\d+-)?(.+)")
+_FLUX = re.compile(r"flux-.+-([a-z]{2})")  # of /v2/speak: the best voice of the language stands for all of them
 
 
 async def ours(name: str, services: Services) -> str:
@@ -53,10 +55,14 @@ async def ours(name: str, services: Services) -> str:
     of_model = services.synthesizer.full_name(BUILT_IN_VOICE, name)
     if of_model != BUILT_IN_VOICE:
         return of_model
+    flux = _FLUX.fullmatch(name.lower())
+    language = languages.find(flux[1]) if flux else None
+    if language and (best := book.now.best(language)):
+        return best
     match = _AURA.fullmatch(name.lower())
-    if match is None:
+    if match is None and flux is None:
         return name
-    if match[1] in NEAREST:
+    if match and match[1] in NEAREST:
         return NEAREST[match[1]]
     try:
         return (await book.hold(name)).name

@@ -9,6 +9,8 @@ is spoken as soon as it is complete: when text after it shows where it ends, or 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, WebSocket
 from pydantic import TypeAdapter
 
@@ -33,26 +35,58 @@ HARMLESS = ("KeepAlive",)  # of Deepgram's other WebSockets, which clients send 
 @router.websocket("/v1/speak")
 async def speak_socket(socket: WebSocket) -> None:
     """The top of this module describes the protocol."""
+    await open_conversation(socket, SocketParameters, _Conversation)
+
+
+async def open_conversation(
+    socket: WebSocket,
+    parameters: type[SocketParameters],
+    listener: Callable[[WebSocket, DeliveryOptions], DeepgramListener],
+) -> None:
+    """Converses as the query's parameters say, or refuses the handshake."""
     services = get_services(socket)
     try:
-        parameters = validated(SocketParameters.model_validate, dict(socket.query_params))
-        delivery = await parameters.delivery(services)
+        delivery = await validated(parameters.model_validate, dict(socket.query_params)).delivery(services)
         await delivery.check(services.voices)
     except KokoroError as error:
         await sockets.refuse(socket, error)
         return
-    conversation = _Conversation(socket, delivery)
-    await sockets.converse(socket, conversation.run, {"dg-request-id": request_id.get()})
+    await sockets.converse(socket, listener(socket, delivery).run, {"dg-request-id": request_id.get()})
 
 
-class _Conversation(SocketListener):
-    """Handles the client's messages, and sends it answers and audio."""
+class DeepgramListener(SocketListener):
+    """Sends errors and warnings as Deepgram does."""
 
     kind = "deepgram"
 
     def __init__(self, socket: WebSocket, delivery: DeliveryOptions) -> None:
         super().__init__(socket)
         self._delivery = delivery
+
+    async def run(self) -> None:
+        """Runs until the connection ends, which raises WebSocketDisconnect."""
+        raise NotImplementedError
+
+    async def _send_error(self, error: KokoroError) -> None:
+        await self.send("Error", description=error.message, code=error.code.upper())
+
+    async def _send_warning(self, code: str, text: str) -> None:
+        await self.send("Warning", description=text, code=code, warn_code=code, warn_msg=text)
+
+    async def on_done(self, _sentence: SessionSentence, _seconds: float, skipped: int) -> None:
+        if skipped:
+            text = f"{skipped} characters were left out because the language cannot say them"
+            await self._send_warning("SKIPPED", text)
+
+    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
+        await self._send_error(error)
+
+
+class _Conversation(DeepgramListener):
+    """Handles the client's messages, and sends it answers and audio."""
+
+    def __init__(self, socket: WebSocket, delivery: DeliveryOptions) -> None:
+        super().__init__(socket, delivery)
         self._sequence = 0
 
     async def run(self) -> None:
@@ -92,20 +126,6 @@ class _Conversation(SocketListener):
     async def _send_numbered(self, type: str) -> None:
         await self.send(type, sequence_id=self._sequence)
         self._sequence += 1
-
-    async def _send_error(self, error: KokoroError) -> None:
-        await self.send("Error", description=error.message, code=error.code.upper())
-
-    async def _send_warning(self, code: str, text: str) -> None:
-        await self.send("Warning", description=text, code=code, warn_code=code, warn_msg=text)
-
-    async def on_done(self, _sentence: SessionSentence, _seconds: float, skipped: int) -> None:
-        if skipped:
-            text = f"{skipped} characters were left out because the language cannot say them"
-            await self._send_warning("SKIPPED", text)
-
-    async def on_error(self, _sentence: SessionSentence, error: KokoroError) -> None:
-        await self._send_error(error)
 
     async def on_flushed(self) -> None:
         await self._send_numbered("Flushed")
