@@ -105,4 +105,6 @@ def test_every_python_process_is_started_in_a_known_place() -> None:
         "cli/bench.py",  # in the folder of the source code
         "g2p/service/workers.py",  # forked
         "longform/bulk/verify.py",  # with PYTHONSAFEPATH
+        "cli/service.py",  # with -P, in the file of a service
+        "cli/screen_reader.py",  # with -P, in a script
     }
