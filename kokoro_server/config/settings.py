@@ -266,7 +266,7 @@ class Settings(BaseModel):
     cpu_precision: CpuPrecision = setting(EXPERTS, "KOKORO_CPU_PRECISION", "int8")
     """Numbers that ONNX Runtime computes with on a CPU. fp32 takes more than twice as long as int8; the difference in
     sound is smaller than between two seeds."""
-    gpu_precision: Literal["auto", "fp16", "int8", "bf16", "tf32", "fp32"] = setting(
+    gpu_precision: Literal["auto", "fp16", "bf16", "tf32", "fp32"] = setting(
         EXPERTS, "KOKORO_GPU_PRECISION", "auto", "KOKORO_PRECISION"
     )
     """Numbers that the model computes with on an NVIDIA GPU. auto: fp16."""

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import calibration
 from kokoro_server.assets import files
-from kokoro_server.engine.cpu import build, quantization
+from kokoro_server.engine.cpu import quantization
 from tests import tiny_model
 from tests.engine.rows import random_row
 

@@ -25,7 +25,8 @@ from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 DEPTH = 128  # input channels of one product: as many bytes as in half precision
 LEAST_DIVISOR = 0.05  # their mean is 1: a channel that was silent when measured may not drown the others when it is not
-WARPS = {128: 8, 256: 16}  # of the kernel that quantizes, which keeps a tile of so many channels in registers
+WIDTHS = (128, 256)  # of the signals whose snake is written in bytes
+AT_ONCE = 4096  # numbers of such a signal
 
 
 def factors(reference: Any) -> Mapping[Any, Tensor]:
@@ -56,7 +57,7 @@ class ByteConv(FusedConv):
 
     @staticmethod
     def takes(module: Any) -> bool:
-        return module.in_channels in WARPS and module.out_channels % TILE_CHANNELS == 0
+        return module.in_channels in WIDTHS and module.out_channels % TILE_CHANNELS == 0
 
     def of_snake(
         self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
@@ -71,7 +72,7 @@ class ByteConv(FusedConv):
         steps = affine.new_empty(rows, tiles)
         kernels.snake_in_bytes[(tiles, rows)](
             signal.x, x, steps, affine, self.factors, *where, time, tiles, self.padding, channels, tile,
-            num_warps=WARPS[channels],
+            AT_ONCE // channels,
         )  # fmt: skip
         checkpoint()
         y = signal.x.new_empty(rows, time, self.outputs, dtype=self.output)

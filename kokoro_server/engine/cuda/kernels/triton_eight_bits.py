@@ -9,53 +9,54 @@ import triton.language as tl
 from kokoro_server.engine.cuda.kernels.compiling import kernel
 from kokoro_server.engine.cuda.kernels.triton_kernels import finish_conv, row_count, snake
 
-EDGE = tl.constexpr(64)  # steps of both edges of a tile together, at most
 LEAST = tl.constexpr(1e-6)  # of a tile's greatest magnitude: silence has none
+NEAREST = tl.constexpr(12582912.0)  # 1.5 * 2^23: what is added to it is rounded to a whole number, in the last bits
 
 
 @triton.jit
-def _styled(x, at, live, gain, offset, factor):
-    z = tl.load(x + at, mask=live, other=0.0).to(tl.float32) * gain[None, :] + offset[None, :]
-    return tl.where(live, snake(z) * factor[None, :], 0.0)
-
-
-@triton.jit
-def _bytes(z, step):
-    """The nearest whole numbers of steps."""
-    z = z * step
-    return tl.where(z < 0, z - 0.5, z + 0.5).to(tl.int8)
+def _steps(x, row, first, last, time, CHANNELS: tl.constexpr, BT: tl.constexpr):
+    """BT steps from `first` on, the last of them over and over."""
+    t = tl.minimum(tl.maximum(first + tl.arange(0, BT), 0), last)
+    return tl.load(x + (row.to(tl.int64) * time + t)[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :])
 
 
 @kernel("factor", "extra", "time", "tiles", "padding")
 def snake_in_bytes(
     x, y, steps, affine, factors, lengths, factor, extra, time, tiles, padding,
-    CHANNELS: tl.constexpr, BM: tl.constexpr,
+    CHANNELS: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     """The snake of a styled norm, in bytes, in the tiles that a convolution reads.
 
     `y` is (rows * tiles, BM + 2 * padding, CHANNELS): a tile has the `padding` steps before and after it too, because
-    its bytes count steps of its own, which go to `steps` (rows, tiles).
+    its bytes count steps of its own, which go to `steps` (rows, tiles). A snake rises everywhere, so that a channel's
+    greatest magnitude is that of its least or its greatest number.
     """
     tile, row = tl.program_id(0), tl.program_id(1)
-    count, start = row_count(lengths, row, factor, extra), tile * BM
-    if start >= count:
+    count, first, size = row_count(lengths, row, factor, extra), tile * BM - padding, BM + 2 * padding
+    if tile * BM >= count:
         return
+    last = tl.minimum(count, first + size) - 1
+    least = _steps(x, row, first, last, time, CHANNELS, BT)
+    most = least
+    for i in range(BT, size, BT):
+        v = _steps(x, row, first + i, last, time, CHANNELS, BT)
+        least, most = tl.minimum(least, v), tl.maximum(most, v)
     c = tl.arange(0, CHANNELS)
     gain, offset = tl.load(affine + row * 2 * CHANNELS + c), tl.load(affine + (row * 2 + 1) * CHANNELS + c)
     factors = tl.load(factors + c)
-    i, e = tl.arange(0, BM), tl.arange(0, EDGE)
-    source, t = row.to(tl.int64) * time, start + i
-    middle = _styled(x, (source + t)[:, None] * CHANNELS + c[None, :], (t < count)[:, None], gain, offset, factors)
-    t = start - padding + e + tl.where(e < padding, 0, BM)
-    live = (t >= 0) & (t < count) & (e < 2 * padding)
-    edges = _styled(x, (source + t)[:, None] * CHANNELS + c[None, :], live[:, None], gain, offset, factors)
-    most = tl.maximum(tl.max(tl.max(tl.abs(middle), 0), 0), tl.max(tl.max(tl.abs(edges), 0), 0))
-    most = tl.maximum(most, LEAST)
-    tl.store(steps + row * tiles + tile, most / 127)
-    target = y + (row.to(tl.int64) * tiles + tile) * (BM + 2 * padding) * CHANNELS
-    tl.store(target + (padding + i)[:, None] * CHANNELS + c[None, :], _bytes(middle, 127 / most))
-    target += (e + tl.where(e < padding, 0, BM))[:, None] * CHANNELS + c[None, :]
-    tl.store(target, _bytes(edges, 127 / most), mask=(e < 2 * padding)[:, None])
+    low = tl.abs(snake(tl.min(least, 0).to(tl.float32) * gain + offset))
+    high = tl.abs(snake(tl.max(most, 0).to(tl.float32) * gain + offset))
+    magnitude = tl.maximum(tl.max(tl.maximum(low, high) * factors, 0), LEAST)
+    tl.store(steps + row * tiles + tile, magnitude / 127)
+    factors *= 127 / magnitude
+    target = y + (row.to(tl.int64) * tiles + tile) * size * CHANNELS
+    for i in range(0, size, BT):
+        at = i + tl.arange(0, BT)
+        z = _steps(x, row, first + i, last, time, CHANNELS, BT).to(tl.float32) * gain[None, :] + offset[None, :]
+        live = (first + at >= 0) & (first + at <= last)
+        z = tl.where(live[:, None], snake(z) * factors[None, :], 0.0) + NEAREST
+        out = target + at[:, None] * CHANNELS + c[None, :]
+        tl.store(out, z.to(tl.int32, bitcast=True).to(tl.int8), mask=(at < size)[:, None])
 
 
 @kernel("factor", "extra", "dilation", "tiles")
