@@ -21,7 +21,7 @@ from safetensors.numpy import load_file
 from kokoro_server import __version__
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
-from kokoro_server.engine.cpu import build
+from kokoro_server.engine.cpu import build, quantization
 from kokoro_server.engine.cpu.engine import decode_inputs
 from kokoro_server.engine.cpu.graph import attributes, fold_constants
 from kokoro_server.engine.cpu.lowering import f32, lower
@@ -81,8 +81,8 @@ def main() -> None:
         rows.append(Row(tokens, book.style(voice, len(tokens)), seed=number))
     table = measure_channel_amax(build.templates(), load_file(weights), rows)
     entries: dict[str, Any] = {name: amax.astype(np.float16) for name, amax in table.items()}
-    entries[build.PROVENANCE] = json.dumps(provenance(weights, voices, sentences))
-    np.savez_compressed(build.CHANNEL_AMAX, **entries)
+    entries[quantization.PROVENANCE] = json.dumps(provenance(weights, voices, sentences))
+    np.savez_compressed(quantization.CHANNEL_AMAX, **entries)
 
 
 def provenance(weights: Path, voices: Path, sentences: Path) -> dict[str, Any]:

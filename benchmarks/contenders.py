@@ -106,11 +106,11 @@ def _unsigned_graphs(weights: Path) -> Path:
     from safetensors.numpy import load_file
 
     from kokoro_server.engine.cpu import build
-    from kokoro_server.engine.cpu.quantization import Form
+    from kokoro_server.engine.cpu.quantization import Form, channel_amax
 
     folder = Path(tempfile.mkdtemp(prefix="kokoro-unsigned-"))
     atexit.register(shutil.rmtree, folder)
-    build.assemble(build.templates(), load_file(weights), folder, "int8", build.channel_amax(), form=Form.UNSIGNED)
+    build.assemble(build.templates(), load_file(weights), folder, "int8", channel_amax(), form=Form.UNSIGNED)
     return folder
 
 

@@ -197,12 +197,12 @@ def on_cuda(options: argparse.Namespace) -> None:
     results["floor"] = common.show("floor", {"log_mel_db": spectra(pairs)})
     results["kmodel_durations"] = {
         name: durations([r.durations for r in spoken["kmodel"]], [r.durations for r in spoken[name]])
-        for name in ("cuda-fp32", "cuda-fp16")
+        for name in results["engines"]
     }
     common.show("kmodel", results["kmodel_durations"])
     common.write(options.out, results)
-    for name in ("kmodel", "cuda-fp32", "cuda-fp16"):
-        listening.keep(options.clips / f"{name}.npz", sound(spoken[name]))
+    for name, clips in spoken.items():
+        listening.keep(options.clips / f"{name}.npz", sound(clips))
 
 
 def listen(options: argparse.Namespace) -> None:

@@ -215,7 +215,7 @@ def test_two_engines_on_one_gpu_do_not_disturb_each_other(model: Any, engine: Cu
                     assert snr(a.audio, b.audio) > 20  # not in the same shapes
 
 
-@pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32"])
+@pytest.mark.parametrize("precision", ["bf16", "tf32", "fp32", "int8"])
 def test_other_precisions_say_the_same(precision: str, model: Any, engine: CudaEngine) -> None:
     other = CudaEngine(model, DEVICE, precision)
     one = row(3, 25)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an 
 pytest.importorskip("triton")
 
 from kokoro_server.engine.cuda.kernels.card import Card  # noqa: E402
+from kokoro_server.engine.cuda.kernels.eight_bits import ByteConv  # noqa: E402
 from kokoro_server.engine.cuda.kernels.ops import CudaOps, gaussian_noise  # noqa: E402
 from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.model.harmonic_source import STEP  # noqa: E402
@@ -23,6 +24,7 @@ from tests.gpu.test_cuda_engine import CARDS  # noqa: E402
 
 SIZE, COUNTS = 700, (700, 333, 2)
 HALF = 1e-3  # relative error of one operation in half precision
+BYTES = 0.03  # in 8 bits
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +114,24 @@ def test_a_convolution_onto_a_base_and_the_norm_after_it(device: torch.device, m
     actual = pair.ops.conv(module, pair.fused).conv_with_stats(x.half(), pair.lengths, base.half())
     assert error(expected.x, actual.x, COUNTS) < HALF
     assert error(expected.snake(style)[:2], actual.snake(style)[:2], COUNTS[:2]) < 3 * HALF
+
+
+@pytest.mark.parametrize("name", ["resblocks.2.convs1.2", "resblocks.3.convs1.1", "noise_res.1.convs2.0"])
+def test_a_convolution_in_bytes_and_the_norm_after_it(name: str, device: torch.device, model: Any) -> None:
+    pair, module = Pair(device), model.decoder.generator.get_submodule(name)
+    channels = module.in_channels
+    gain, divisors = torch.rand(2, channels) + 0.5
+    pair.ops.factors = {module: divisors}
+    x, base = pair.signal(channels), pair.signal(channels)
+    first, second = (AdaINParams(*torch.randn(2, 3, 1, channels, device=device)) for _ in range(2))
+    plain = pair.plain_ops.conv(module, pair.plain, gain)
+    expected = plain.of_snake(pair.plain_ops.instance_norm(x, pair.host), first, pair.host, base.clone())
+    conv = pair.ops.snake_conv(module, pair.fused, gain)
+    assert isinstance(conv, ByteConv)
+    actual = conv.of_snake(pair.ops.instance_norm(x.half(), pair.lengths), first, pair.lengths, base.half())
+    assert error(expected.x, actual.x, COUNTS) < BYTES
+    assert error(expected.snake(second)[:2], actual.snake(second)[:2], COUNTS[:2]) < 3 * BYTES
+    assert conv.of_snake(pair.ops.instance_norm(x.half(), pair.lengths), first, pair.lengths).x.isfinite()[0].all()
 
 
 @pytest.mark.parametrize(("index", "extra"), [(0, 0), (1, 1)])

@@ -53,9 +53,9 @@ def rows(weights: Path) -> list[Row]:
     return [sentence_row(number % len(SENTENCES), voices) for number in range(max(ROWS))]
 
 
-@pytest.fixture(scope="module")
-def engine(real_model: Any) -> CudaEngine:
-    engine = CudaEngine(real_model, DEVICE)
+@pytest.fixture(scope="module", params=["fp16", "int8"])
+def engine(real_model: Any, request: pytest.FixtureRequest) -> CudaEngine:
+    engine = CudaEngine(real_model, DEVICE, request.param)
     engine.warmup()
     return engine
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
 import onnx
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
@@ -27,14 +26,12 @@ from kokoro_server.engine.cpu.graph import fold_constants
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.cpu.lowering import lower
 from kokoro_server.engine.cpu.numerics import Array
-from kokoro_server.engine.cpu.quantization import Form
+from kokoro_server.engine.cpu.quantization import Form, channel_amax
 from kokoro_server.engine.cpu.saturation import best_form
 from kokoro_server.engine.cpu.stages import DecodeStages
 from kokoro_server.errors import AssetError
 
 DATA = Path(__file__).with_name("data")
-CHANNEL_AMAX = DATA / "channel_amax.npz"
-PROVENANCE = "provenance"  # the entry of CHANNEL_AMAX with the files and versions of the measurement, in JSON
 GRAPHS = ("text", "decode")
 
 OnBuildStep = Callable[[str], None]  # called with the name of the step that comes next
@@ -103,9 +100,3 @@ def templates() -> dict[str, onnx.ModelProto]:
 
 def template_path(name: str) -> Path:
     return DATA / f"{name}.onnx.gz"
-
-
-def channel_amax() -> dict[str, Array]:
-    """The greatest magnitude of each input channel, by the name of the convolution; see data/README.md."""
-    with np.load(CHANNEL_AMAX) as table:
-        return {name: table[name].astype(np.float32) for name in table.files if name != PROVENANCE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ TWO_BYTE = (
     "predictor.N.", "decoder.asr_res.", "decoder.encode.", *(f"decoder.decode.{block}.conv1x1" for block in range(4)),
     "decoder.generator.ups.1",
 )  # fmt: skip
+
+CHANNEL_AMAX = Path(__file__).with_name("data") / "channel_amax.npz"
+PROVENANCE = "provenance"  # its entry with the files and versions of the measurement, in JSON
 
 # SmoothQuant's migration strength: 1 favours the quantization of the signals, 0 that of the weights.
 ALPHA = 0.7
@@ -61,6 +65,12 @@ def is_quantizable(label: str, w: Array) -> bool:
     """
     wide = w.shape[1] >= MIN_CHANNELS and w.shape[0] >= MIN_CHANNELS
     return wide and label.startswith(("decoder.", "predictor.N.")) and not label.endswith("conv_post")
+
+
+def channel_amax() -> dict[str, Array]:
+    """The greatest magnitude of each input channel, by the name of the convolution; see data/README.md."""
+    with np.load(CHANNEL_AMAX) as table:
+        return {name: table[name].astype(np.float32) for name in table.files if name != PROVENANCE}
 
 
 def smoothquant_scales(channel_amax: Array, w: Array, alpha: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from kokoro_server.engine.cuda import express, memory
 from kokoro_server.engine.cuda.express import ExpressEngine
+from kokoro_server.engine.cuda.kernels import eight_bits
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.gate import Gate
 from kokoro_server.engine.cuda.kernels.ops import CudaOps
@@ -18,6 +20,8 @@ from kokoro_server.engine.cuda.stream_engine import StreamEngine
 from kokoro_server.engine.model.kokoro import BatchedKokoro
 from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits
 from kokoro_server.observability.conditions import Condition, Reason
+
+log = logging.getLogger(__name__)
 
 MAX_GRAPHS = 384  # default limit; a graph takes some megabytes on host and device
 MAX_PINNED_BYTES = 2 * 2**30  # default limit of host memory for audio
@@ -39,7 +43,8 @@ EXPRESS_HOST = 0.02  # seconds: the longest that the host leaves other rows alon
 EXPRESS_REST = 5.0  # seconds after an express batch in which another is likely
 GATED_ROWS = 12  # a batch of at least this many rows takes so long that an express batch may stop it
 
-PRECISIONS = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32, "fp32": torch.float32}
+HALF = {"fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.float16}  # int8: of what is not in 8 bits
+PRECISIONS = HALF | {"tf32": torch.float32, "fp32": torch.float32}
 
 
 class CudaEngine(StreamEngine):
@@ -67,9 +72,13 @@ class CudaEngine(StreamEngine):
         allocated_before = torch.cuda.memory_allocated(device)
         torch.cuda.set_per_process_memory_fraction(memory_fraction, device)
         dtype = PRECISIONS[precision]
-        self.precision = precision
         card = card or Card.of(device)
-        ops = CudaOps(card, split=precision != "fp32")
+        in_bytes = precision == "int8" and card.has_descriptors
+        if precision == "int8" and not in_bytes:
+            log.warning("int8 needs a GPU of compute capability 9.0 or later; this one computes in fp16")
+            precision = "fp16"
+        self.precision = precision
+        ops = CudaOps(card, split=precision != "fp32", factors=eight_bits.factors(reference) if in_bytes else None)
         hidden = reference.text_encoder.embedding.embedding_dim
         with torch.cuda.device(device):
             model = BatchedKokoro(reference, device, dtype, torch.float32, ops=ops)

@@ -67,7 +67,7 @@ class SnakeResBlock:
             gains = [alpha.detach() for alpha in alphas]
             self.steps.append(
                 [
-                    (projections.add(norm, gain), ops.conv(conv, placement, gain))
+                    (projections.add(norm, gain), ops.snake_conv(conv, placement, gain))
                     for norm, conv, gain in zip(norms, convs, gains, strict=True)
                 ]
             )
@@ -78,6 +78,6 @@ class SnakeResBlock:
         """`norm` is the norm of `x`, if the caller has it already."""
         signal = norm or self.ops.instance_norm(x, lengths)
         for (first, conv), (second, last) in self.steps:
-            x, signal = signal.x, conv.conv_with_stats(signal.snake(styles[first]), lengths)
-            signal = last.conv_with_stats(signal.snake(styles[second]), lengths, x)
+            x, signal = signal.x, conv.of_snake(signal, styles[first], lengths)
+            signal = last.of_snake(signal, styles[second], lengths, x)
         return signal.x

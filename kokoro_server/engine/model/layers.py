@@ -75,6 +75,12 @@ class Conv:
         """`conv(x) + base`, with the statistics that the next norm needs."""
         return self.norm(self(x, lengths) if base is None else self.add_residual(x, base, lengths), lengths)
 
+    def of_snake(
+        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
+    ) -> InstanceNorm:
+        """`conv_with_stats` of a norm's snake."""
+        return self.conv_with_stats(signal.snake(style), lengths, base)
+
 
 class Upsample:
     """`nn.ConvTranspose1d` whose kernel is twice its stride: one matrix product and one overlap-add."""

@@ -29,6 +29,10 @@ class Ops:
     def conv(self, module: Any, placement: Placement, gain: Tensor | None = None) -> Conv:
         return Conv(module, placement, gain)
 
+    def snake_conv(self, module: Any, placement: Placement, gain: Tensor) -> Conv:
+        """A convolution after a snake."""
+        return self.conv(module, placement, gain)
+
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:  # noqa: ARG002
         """A convolution whose signals must not be rounded to half precision; its weights may be, to `weights`."""
         return self.conv(module, placement)

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import calibration
 from kokoro_server.assets import files
-from kokoro_server.engine.cpu import build, quantization
+from kokoro_server.engine.cpu import quantization
 from tests import tiny_model
 from tests.engine.rows import random_row
 
@@ -34,11 +34,11 @@ def test_it_measures_every_channel_before_the_convolutions(monkeypatch: pytest.M
 
 
 def test_the_table_in_the_package_says_what_it_was_measured_with() -> None:
-    table = build.channel_amax()
-    assert build.PROVENANCE not in table
+    table = quantization.channel_amax()
+    assert quantization.PROVENANCE not in table
     assert all(name.startswith("decoder.") and amax.dtype == np.float32 for name, amax in table.items())
-    with np.load(build.CHANNEL_AMAX) as entries:
-        provenance = json.loads(str(entries[build.PROVENANCE]))
+    with np.load(quantization.CHANNEL_AMAX) as entries:
+        provenance = json.loads(str(entries[quantization.PROVENANCE]))
     assert provenance["sentences"] == files.sha256(SENTENCES)
     assert set(provenance["voices"]) == set(calibration.VOICES)
     assert len(provenance["weights"]) == 64

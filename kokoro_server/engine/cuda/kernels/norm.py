@@ -41,14 +41,15 @@ class FusedInstanceNorm(InstanceNorm):
 
     def _activated(self, style: AdaINParams, *, snake: bool) -> Tensor:
         rows, time, channels = self.x.shape
-        affine = self._affine(style)
+        affine = self.affine(style)
         checkpoint()
         y = torch.empty_like(self.x, dtype=self.lengths.placement.dtype)
         grid = (-(-time // 32), -(-channels // 128), rows)
         kernels.norm_activation[grid](self.x, y, affine, *kernel_args(self.lengths), time, channels, snake, 32, 128)
         return y
 
-    def _affine(self, style: AdaINParams) -> Tensor:
+    def affine(self, style: AdaINParams) -> Tensor:
+        """The scale and the shift of each row's channels, (rows, 2, channels)."""
         parts, channels = self._partial, style.scale.shape[2]
         rows, tiles, _, width = parts.shape
         affine = parts.new_empty(rows, 2, width)

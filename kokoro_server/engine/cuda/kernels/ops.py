@@ -9,7 +9,7 @@ Durations and F0 depend only on single precision, or on two halves for each numb
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.conv import FusedConv, PaddedConv, SplitConv
+from kokoro_server.engine.cuda.kernels.eight_bits import ByteConv
 from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.cuda.kernels.linear import SplitLinear
 from kokoro_server.engine.cuda.kernels.lstm import FusedLSTM
@@ -42,16 +43,19 @@ class FusedUpsample(Upsample):
 
 
 class CudaOps(Ops):
-    """`split`: compute products of single precision by products of half precision."""
+    """`split`: compute products of single precision by products of half precision. `factors` are those of the
+    convolutions that are computed in 8 bits; see `eight_bits`.
+    """
 
     harmonic_source = FusedHarmonicSource
     stft = FusedSTFT
     istft = FusedInverseSTFT
     instance_norm = FusedInstanceNorm
 
-    def __init__(self, card: Card, *, split: bool = True) -> None:
+    def __init__(self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None) -> None:
         self.card = card
         self.split = split
+        self.factors = factors or {}
 
     def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
         return (SplitLinear if self.split else Linear)(weight, bias, placement)
@@ -62,6 +66,11 @@ class CudaOps(Ops):
         if self.card.has_descriptors and keeps_length(module):
             return FusedConv(module, placement, self.card, gain)
         return PaddedConv(module, placement, gain)
+
+    def snake_conv(self, module: Any, placement: Placement, gain: Tensor) -> Conv:
+        if module in self.factors and ByteConv.takes(module):
+            return ByteConv(module, placement, self.card, gain, self.factors[module])
+        return self.conv(module, placement, gain)
 
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
         if self.split and self.card.has_descriptors and keeps_length(module):

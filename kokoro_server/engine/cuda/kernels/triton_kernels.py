@@ -36,7 +36,15 @@ def _cos(x):
 
 
 @triton.jit
-def _count(lengths, row, factor, extra):
+def snake(z):
+    """z + sin² z, whose period π is taken off in two parts to keep the rest exact."""
+    turns = tl.floor(z * 0.3183098861837907 + 0.5)
+    wave = _sin((z - turns * 3.140625) - turns * 9.67653589793e-4)
+    return z + wave * wave
+
+
+@triton.jit
+def row_count(lengths, row, factor, extra):
     return tl.load(lengths + row).to(tl.int32) * factor + extra
 
 
@@ -44,7 +52,7 @@ def _count(lengths, row, factor, extra):
 def partial_stats(x, parts, lengths, factor, extra, time, tiles, channels, CHUNK: tl.constexpr, BC: tl.constexpr):
     """Mean and sum of squared deviations of each chunk. `parts` is (rows, tiles, 2, channels)."""
     tile, row = tl.program_id(0), tl.program_id(2)
-    count = _count(lengths, row, factor, extra)
+    count = row_count(lengths, row, factor, extra)
     start = tile * CHUNK
     if start >= count:
         return
@@ -67,7 +75,7 @@ def merge_stats(
 ):  # fmt: skip
     """Merges the chunks' statistics and a style into the norm's scale and shift. `affine` is (rows, 2, wide)."""
     row = tl.program_id(1)
-    count = _count(lengths, row, factor, extra)
+    count = row_count(lengths, row, factor, extra)
     c = tl.program_id(0) * BC + tl.arange(0, BC)
     ok = c < channels
     origin = tl.load(parts + row * tiles * 2 * wide + c, mask=ok, other=0.0)  # of sums, which are small then and exact
@@ -101,7 +109,7 @@ def norm_activation(
 ):
     """y = act(x * scale + shift)."""
     row = tl.program_id(2)
-    count = _count(lengths, row, factor, extra)
+    count = row_count(lengths, row, factor, extra)
     start = tl.program_id(0) * BT
     if start >= count + HALO:
         return
@@ -113,13 +121,7 @@ def norm_activation(
     at = (row.to(tl.int64) * time + t)[:, None] * channels + c[None, :]
     live = (t < count)[:, None] & ok[None, :]
     z = tl.load(x + at, mask=live, other=0.0).to(tl.float32) * gain[None, :] + offset[None, :]
-    if SNAKE:
-        # sin² has the period π, which is taken off in two parts to keep the rest exact.
-        turns = tl.floor(z * 0.3183098861837907 + 0.5)
-        wave = _sin((z - turns * 3.140625) - turns * 9.67653589793e-4)
-        z += wave * wave
-    else:
-        z = tl.where(z > 0, z, 0.2 * z)
+    z = snake(z) if SNAKE else tl.where(z > 0, z, 0.2 * z)
     tl.store(y + at, tl.where(live, z, 0.0).to(y.dtype.element_ty), mask=(t < time)[:, None] & ok[None, :])
 
 
@@ -129,7 +131,7 @@ def leaky_mean(
 ):
     """y = leaky((a + b + c) / 3), or of `a` alone."""
     row = tl.program_id(1)
-    count = _count(lengths, row, factor, extra)
+    count = row_count(lengths, row, factor, extra)
     start = tl.program_id(0) * BT
     if start >= count + HALO:
         return
@@ -145,27 +147,13 @@ def leaky_mean(
     tl.store(y + at, v.to(y.dtype.element_ty), mask=(t < time)[:, None])
 
 
-@kernel("factor", "extra", "dilation", "padding", "tiles")
-def conv1d(
-    x, w, y, base, bias, parts, lengths, factor, extra, dilation, padding, scale, tiles, channels,
-    CIN: tl.constexpr, BLOCKS: tl.constexpr, TAPS: tl.constexpr, RESIDUAL: tl.constexpr, STATS: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+@triton.jit
+def finish_conv(
+    total, y, base, bias, parts, scale, row, tile, block, count, tiles, channels,
+    RESIDUAL: tl.constexpr, STATS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """A convolution that keeps the length, as one matrix product per tap.
-
-    `x`, `y` and `base` are descriptors of (rows, time, channels), `w` of (TAPS * CIN, channels): what they read outside
-    of the array is 0, which is the padding of the convolution, and what they write there is dropped. `parts` is as in
-    `partial_stats`, with a chunk for each tile.
-    """
-    block, tile, row = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS, tl.program_id(1)
-    start, count = tile * BM, _count(lengths, row, factor, extra)
-    if start >= count:
-        return
-    steps: tl.constexpr = CIN // BK
-    total = tl.zeros((BM, BN), tl.float32)
-    for i in range(TAPS * steps):
-        at = start - padding + (i // steps) * dilation
-        total = tl.dot(x.load([row, at, (i % steps) * BK]).reshape(BM, BK), w.load([i * BK, block * BN]), total)
+    """What follows the products of a tile: the bias, the residual, and the statistics of what is stored."""
+    start = tile * BM
     total += tl.load(bias + block * BN + tl.arange(0, BN))[None, :]
     if RESIDUAL:
         total += base.load([row, start, block * BN]).reshape(BM, BN).to(tl.float32)
@@ -180,6 +168,30 @@ def conv1d(
         at = parts + (row * tiles + tile) * 2 * channels + c
         tl.store(at, mean, mask=c < channels)
         tl.store(at + channels, tl.sum(off * off, 0), mask=c < channels)
+
+
+@kernel("factor", "extra", "dilation", "padding", "tiles")
+def conv1d(
+    x, w, y, base, bias, parts, lengths, factor, extra, dilation, padding, scale, tiles, channels,
+    CIN: tl.constexpr, BLOCKS: tl.constexpr, TAPS: tl.constexpr, RESIDUAL: tl.constexpr, STATS: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A convolution that keeps the length, as one matrix product per tap.
+
+    `x`, `y` and `base` are descriptors of (rows, time, channels), `w` of (TAPS * CIN, channels): what they read outside
+    of the array is 0, which is the padding of the convolution, and what they write there is dropped. `parts` is as in
+    `partial_stats`, with a chunk for each tile.
+    """
+    block, tile, row = tl.program_id(0) % BLOCKS, tl.program_id(0) // BLOCKS, tl.program_id(1)
+    start, count = tile * BM, row_count(lengths, row, factor, extra)
+    if start >= count:
+        return
+    steps: tl.constexpr = CIN // BK
+    total = tl.zeros((BM, BN), tl.float32)
+    for i in range(TAPS * steps):
+        at = start - padding + (i // steps) * dilation
+        total = tl.dot(x.load([row, at, (i % steps) * BK]).reshape(BM, BK), w.load([i * BK, block * BN]), total)
+    finish_conv(total, y, base, bias, parts, scale, row, tile, block, count, tiles, channels, RESIDUAL, STATS, BM, BN)
 
 
 @kernel()
@@ -207,7 +219,7 @@ def overlap_add(
     """The end of a transposed convolution: `taps` is (rows, time, 2, STRIDE, CHANNELS); `front` steps are reflected."""
     row = tl.program_id(1)
     start = tl.program_id(0) * BT
-    if start >= _count(lengths, row, factor, extra):
+    if start >= row_count(lengths, row, factor, extra):
         return
     u = start + tl.arange(0, BT)
     c = tl.arange(0, CHANNELS)[None, :]
@@ -253,7 +265,7 @@ def stft(
 ):  # fmt: skip
     """The STFT of the source: BINS magnitudes, BINS phases, zeros up to WIDE. The tables are (WINDOW, 16)."""
     row = tl.program_id(1)
-    count = _count(lengths, row, factor, extra)  # samples
+    count = row_count(lengths, row, factor, extra)  # samples
     m = tl.program_id(0) * BT + tl.arange(0, BT)
     k = tl.arange(0, 16)
     re = tl.zeros((BT, 16), tl.float64)
@@ -284,7 +296,7 @@ def istft(
 ):  # fmt: skip
     """The inverse STFT. The tables are (WINDOW // HOP, 16, 16) and (WINDOW // HOP, 16): bins and samples of a hop."""
     row = tl.program_id(1)
-    count = _count(lengths, row, factor, extra)
+    count = row_count(lengths, row, factor, extra)
     hop = tl.program_id(0) * BT + tl.arange(0, BT)
     k, i = tl.arange(0, 16), tl.arange(0, 16)
     total = tl.zeros((BT, 16), tl.float32)
