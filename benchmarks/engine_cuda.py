@@ -3,7 +3,8 @@
 Whole `synthesize` calls, text to samples in host memory, at 1 to 128 rows: equal rows of 4.65 s, real sentences packed
 by length as the queue packs them, and real sentences as they come (a few words beside a paragraph). In every precision,
 from recorded graphs and kernel by kernel; with peak memory, and the distance from single precision with the same F0 and
-noise. Then, for the first precision, the time of each stage and of each kernel. Times are medians.
+noise. Then, for the first precision, the time of each stage and of each kernel; and all precisions in turns. Times are
+medians.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from kokoro_server.voices import VoiceBook
 ALL_ROWS = (*range(1, 17), 24, 32, 48, 64, 96, 128)
 SOME_ROWS = (1, 4, 16, 64)
 BEYOND = (96, 128)
+TURNS = 5
 EQUAL_SECONDS = 4.65
 GPU = torch.device("cuda", 0)
 
@@ -69,6 +71,7 @@ def run(options: argparse.Namespace) -> None:
             found = measure(model, precision, exact, equal, rows, options.rounds)
             precisions.append(common.show("precision", {"precision": precision} | found))
             keep("precisions", precisions)
+    keep("in_turns", common.show("in turns", in_turns(model, options.precisions, equal, rows, options.rounds)))
 
 
 def in_detail(
@@ -146,8 +149,7 @@ def speed(engine: CudaEngine, batch: Sequence[Row], rounds: int) -> dict[str, An
 
 
 def speeds(engine: CudaEngine, equal: Row, rows: Sequence[Row], count: int, rounds: int) -> dict[str, Any]:
-    packed = sorted(rows, key=lambda row: len(row.tokens))[(len(rows) - count) // 2 :][:count]
-    batches = {"equal": [equal] * count, "packed": packed, "mix": list(rows[:count])}
+    batches = {"equal": [equal] * count, "packed": packed(rows, count), "mix": list(rows[:count])}
     return {"rows": count} | {name: speed(engine, batch, rounds) for name, batch in batches.items()}
 
 
@@ -161,6 +163,26 @@ def measure(model: Any, precision: str, exact: Exact, equal: Row, rows: Sequence
         with eager(engine):
             found["eager"] = [{"rows": count} | with_peak(engine, [equal] * count, rounds) for count in SOME_ROWS]
     return found
+
+
+def in_turns(
+    model: Any, precisions: Sequence[str], equal: Row, rows: Sequence[Row], rounds: int
+) -> list[dict[str, Any]]:
+    """All precisions' engines beside each other, a few batches of each at a time: the card is as warm for all."""
+    with ExitStack() as stack:
+        engines = {precision: stack.enter_context(loaded(model, precision)) for precision in precisions}
+        found = []
+        for count in SOME_ROWS:
+            for name, batch in (("equal", [equal] * count), ("packed", packed(rows, count))):
+                turns = [[speed(engine, batch, rounds) for engine in engines.values()] for _ in range(TURNS)]
+                took = [statistics.median(one["ms"] for one in each) for each in zip(*turns, strict=True)]
+                found.append({"rows": count, "batch": name} | dict(zip(engines, took, strict=True)))
+        return found
+
+
+def packed(rows: Sequence[Row], count: int) -> list[Row]:
+    """So many of the sentences in the middle by length, as the queue packs them."""
+    return sorted(rows, key=lambda row: len(row.tokens))[(len(rows) - count) // 2 :][:count]
 
 
 def with_peak(engine: CudaEngine, batch: Sequence[Row], rounds: int) -> dict[str, Any]:

@@ -133,6 +133,11 @@ class TracedConv:
     def conv_with_stats(self, x: Tensor, lengths: Lengths, base: Tensor | None = None) -> InstanceNorm:
         return TracedInstanceNorm(self(x, lengths) if base is None else self.add_residual(x, base, lengths), lengths)
 
+    def of_snake(
+        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
+    ) -> InstanceNorm:
+        return self.conv_with_stats(signal.snake(style), lengths, base)
+
 
 class TracedUpsample:
     """`layers.Upsample` as a convolution of two taps: a new step depends on the two old ones beside it."""
