@@ -34,6 +34,7 @@ PIECES = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # of a stream: the f
 class Request:
     asked: float
     pieces: tuple[float, ...]
+    stream: bool
     replica: Replica | None = None
     front: int = 0
     first_audio: float | None = None
@@ -92,7 +93,6 @@ class Simulation:
         self.broken_off = 0  # answers that had begun on a machine that was lost
         self.random = random.Random(seed)
         self._stream = endpoint == STREAM
-        self._pieces = machine.stream_rows if self._stream else machine.clip_rows
         self._known = list(self.replicas)  # those that requests are sent to
         self._costs = machine.costs(endpoint)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -107,10 +107,18 @@ class Simulation:
             do()
         self.now = until
 
-    def ask(self, on_end: Callable[[Request], None] | None = None, request: Request | None = None) -> None:
-        """A new request, or one that must be asked again elsewhere."""
+    def ask(
+        self,
+        on_end: Callable[[Request], None] | None = None,
+        request: Request | None = None,
+        *,
+        stream: bool | None = None,
+    ) -> None:
+        """A new request, or one that must be asked again elsewhere. `stream`: of the other endpoint, maybe."""
         if request is None:
-            request = Request(self.now, self._pieces[self.random.randrange(len(self._pieces))], on_end=on_end)
+            stream = self._stream if stream is None else stream
+            rows = self.machine.stream_rows if stream else self.machine.clip_rows
+            request = Request(self.now, rows[self.random.randrange(len(rows))], stream, on_end=on_end)
         replica = self._choose()
         request.replica, request.left = replica, len(request.pieces)
         replica.pending += sum(request.pieces)
@@ -152,18 +160,18 @@ class Simulation:
 
     def _enqueue(self, request: Request, replica: Replica) -> None:
         for index, seconds in enumerate(request.pieces):  # an idle device has taken the first when the next comes
-            lane = PIECES[min(index, 2)] if self._stream else Priority.NORMAL
+            lane = PIECES[min(index, 2)] if request.stream else Priority.NORMAL
             self.at(self.now + index * ROWS_APART, partial(self._add, replica, request, seconds, lane))
 
     def _add(self, replica: Replica, request: Request, seconds: float, lane: Priority) -> None:
         frames = max(1, round(seconds / FRAME_SECONDS))
         identity = next(self._numbers), "", ROW, "", lane, frames, self.now, math.inf
         replica.waiting.add(Piece(*identity, future=cast(Any, None), request=request, seconds=seconds))
-        self._wake(replica)
+        self._wake(replica, 0.0 if request.stream else QUIET)
 
-    def _wake(self, replica: Replica) -> None:
+    def _wake(self, replica: Replica, quiet: float) -> None:
         if replica.device_until <= self.now:
-            self._look(replica, self.now + (0.0 if self._stream else QUIET))
+            self._look(replica, self.now + quiet)
         else:
             self._look(replica, max(self.now, replica.looks_again))
 
@@ -225,15 +233,18 @@ def _forward(batch: Batch, seconds: float) -> ForwardPass:
     return ForwardPass(len(batch.entries), frames, padded, batch.cost, seconds)
 
 
-def closed(machine: Machine, endpoint: str, clients: int, seconds: float) -> Simulation:
-    """So many clients, each of which asks again when it is answered, as in `serve_bench`."""
-    simulation = Simulation(machine, 1, endpoint)
+def closed(
+    machine: Machine, endpoint: str, clients: int, seconds: float, *, clips: int = 0, seed: int = 0
+) -> Simulation:
+    """So many clients, each of which asks again when it is answered, as in `serve_bench`; and `clips` others of CLIP."""
+    simulation = Simulation(machine, 1, endpoint, seed=seed)
 
-    def again(_request: Request) -> None:
-        simulation.ask(again)
+    def client(stream: bool) -> None:
+        simulation.ask(lambda _: client(stream), stream=stream)
 
-    for number in range(clients):
-        simulation.at(number * 0.001, lambda: simulation.ask(again))
+    for number in range(clients + clips):
+        stream = endpoint == STREAM and number < clients
+        simulation.at(number * 0.001, partial(client, stream))
     simulation.run(seconds)
     return simulation
 
