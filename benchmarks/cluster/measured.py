@@ -73,6 +73,14 @@ class Machine:
         return float(np.interp(cost, self._frames, self._seconds))
 
     @cached_property
+    def full_batch(self) -> tuple[float, float]:
+        """Seconds of audio in a batch of as many rows of streams as it may have, and its seconds on the device."""
+        rows = [round(seconds / FRAME_SECONDS) for pieces in self.stream_rows for seconds in pieces]
+        batches = [rows[start : start + self.max_rows] for start in range(0, len(rows) - self.max_rows, self.max_rows)]
+        cost = statistics.mean(self.limits.cost(len(batch), max(batch), sum(batch)) for batch in batches)
+        return statistics.mean(map(sum, batches)) * FRAME_SECONDS, self.batch_seconds(cost)
+
+    @cached_property
     def host(self) -> float:
         """What is not the device's of a call's time: by a clip alone, whose time on the device the server told."""
         run = self.run(CLIP, 1)
