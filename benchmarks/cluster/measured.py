@@ -74,11 +74,13 @@ class Machine:
 
     @cached_property
     def full_batch(self) -> tuple[float, float]:
-        """Seconds of audio in a batch of as many rows of streams as it may have, and its seconds on the device."""
-        rows = [round(seconds / FRAME_SECONDS) for pieces in self.stream_rows for seconds in pieces]
+        """Seconds of audio in a batch of as many rows of streams as it may have, all of about the same length, and its
+        seconds on the device.
+        """
+        rows = sorted(round(seconds / FRAME_SECONDS) for pieces in self.stream_rows for seconds in pieces)
         batches = [rows[start : start + self.max_rows] for start in range(0, len(rows) - self.max_rows, self.max_rows)]
-        cost = statistics.mean(self.limits.cost(len(batch), max(batch), sum(batch)) for batch in batches)
-        return statistics.mean(map(sum, batches)) * FRAME_SECONDS, self.batch_seconds(cost)
+        seconds = [self.batch_seconds(self.limits.cost(len(batch), max(batch), sum(batch))) for batch in batches]
+        return statistics.mean(map(sum, batches)) * FRAME_SECONDS, statistics.mean(seconds)
 
     @cached_property
     def host(self) -> float:
