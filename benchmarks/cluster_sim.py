@@ -2,9 +2,10 @@
 
     python -m benchmarks.cluster_sim [--target-ms 100] [--hourly-cost 4] [--quick] [--out FILE]
 
-A listener hears sentences of a stream, one after the other, without a break. The simulated queue forms batches by the
-rules of ours; requests go to the machine with less audio pending, of two at random. First the same clients as in
-`serve_bench` are simulated, and what comes out is compared with what was measured.
+A listener hears sentences of a stream, one after the other, without a break. The queue's own policy forms the batches;
+requests go to the machine with less audio pending, of two at random. First the same clients as in `serve_bench` are
+simulated, and what comes out is compared with what was measured. Streams beside each other were measured when their
+batches were smaller: they are not compared, and `crowds` has both.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from benchmarks.cluster.measured import CLIP, STREAM, Machine
 LISTENERS = (10, 100, 1_000, 3_000, 10_000, 100_000, 1_000_000)
 ONE_MACHINE = (500, 1_000, 1_500, 2_000, 2_500, 3_000, 3_500, 4_000, 4_500)
 CLIENTS = (1, 16, 64, 128, 256)
+CROWDS = ((1, 0), (8, 0), (16, 0), (32, 0), (64, 0), (128, 0), (256, 0), (8, 8), (32, 32), (96, 32), (32, 96), (8, 56))
 TARGETS = (0.05, 0.1, 0.2)  # seconds, of the 95th percentile of first audio
 MAX_STALLED = 0.01
 ZONES = 3
 WARM_UP = 0.7  # seconds
-MOST_REQUESTS = 150_000  # of a fleet that are simulated
+MOST_REQUESTS = 40_000  # of a fleet that are simulated
 LOSS_AT, LOSS_END = 2.0, 7.0
 BYTES_PER_SECOND = 48_000  # of 16-bit audio
 # Ray Serve's HTTP proxy, seconds of CPU for a request, as measured on slow cores: what it costs to have one in the way.
@@ -49,8 +51,8 @@ def stalled(requests: Sequence[Request]) -> float:
 
 def validation(machine: Machine, seconds: float) -> list[dict[str, Any]]:
     found = []
-    for endpoint in (CLIP, STREAM):
-        for clients in CLIENTS:
+    for endpoint, every in ((CLIP, CLIENTS), (STREAM, CLIENTS[:1])):
+        for clients in every:
             simulation = closed(machine, endpoint, clients, WARM_UP + seconds)
             answered = [each for each in simulation.answered if WARM_UP <= each.ended < WARM_UP + seconds]
             measured = machine.run(endpoint, clients)
@@ -69,6 +71,26 @@ def validation(machine: Machine, seconds: float) -> list[dict[str, Any]]:
                 for name, (one, other) in pairs.items()
             }
             found.append(common.show("validation", {"endpoint": endpoint, "clients": clients, **figures}))
+    return found
+
+
+def crowds(machine: Machine, seconds: float) -> list[dict[str, Any]]:
+    """Clients of streams, and of clips beside them, each of which asks again when it is answered."""
+    found = []
+    for streams, clips in CROWDS:
+        simulation = closed(machine, STREAM, streams, WARM_UP + seconds, clips=clips)
+        answered = [each for each in simulation.answered if WARM_UP <= each.ended < WARM_UP + seconds]
+        row: dict[str, Any] = {"streams": streams, "clips": clips}
+        for name, kind in (("of_streams", True), ("of_clips", False)):
+            if of_kind := [each for each in answered if each.stream is kind]:
+                audio = sum(sum(each.pieces) for each in of_kind) / seconds
+                row[name] = {"audio_per_second": round(audio), "first_audio_ms": percentiles(of_kind)}
+        if streams in CLIENTS and not clips:
+            measured = machine.run(STREAM, streams)
+            row["measured_with_smaller_batches"] = {
+                name: measured[name] for name in ("audio_per_second", "first_audio_ms")
+            }
+        found.append(common.show("crowd", row))
     return found
 
 
@@ -148,10 +170,9 @@ def sizes(machine: Machine, listeners: Sequence[int], each: int, hourly: float, 
 def saturation(machine: Machine) -> dict[str, dict[str, float]]:
     """Streams a second that each part of a machine could do if it were alone, and listeners."""
     costs = machine.costs(STREAM)
-    rows = statistics.mean(len(rows) for rows in machine.stream_rows)
-    full = machine.max_rows * machine.clip_seconds / rows
+    audio, seconds = machine.full_batch
     parts = {
-        "device, in full batches": full / (machine.batch_seconds(full) + machine.gap) / machine.clip_seconds,
+        "device, in full batches": audio / (seconds + machine.gap) / machine.clip_seconds,
         "fronts": machine.fronts / costs.front,
         "engine process's loop": 1 / costs.engine_loop,
         "G2P workers": machine.g2p_workers / costs.g2p,
@@ -216,6 +237,7 @@ def simulate(machine: Machine, target: float, hourly: float, *, quick: bool = Fa
         },
         "validation": validated,
         "error": errors(validated),
+        "crowds": crowds(machine, 1.0 if quick else 10.0),
         "listeners_of_one_machine_by_target_ms": capacities,
         "one_machine": one_machine(machine, ONE_MACHINE, 2.0 if quick else 15.0),
         "saturation": saturation(machine),

@@ -6,28 +6,35 @@ import heapq
 import itertools
 import math
 import random
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
 
 from benchmarks.cluster.measured import STREAM, Machine
+from kokoro_server.batching import BatchingOptions, Priority
+from kokoro_server.batching.cost import FRAME_SECONDS, CostModel, ForwardPass
+from kokoro_server.batching.devices.device import FORM_AHEAD, FORM_AHEAD_ERROR, FORM_AHEAD_SHARE
+from kokoro_server.batching.entry import Entry
+from kokoro_server.batching.lanes import PriorityLanes
+from kokoro_server.batching.policy import Batch, Policy
+from kokoro_server.engine.protocol import STYLE_DIM, Row
 
-# As the queue has them: batching/policy.py, lanes.py and device.py.
-BYPASS_BATCH_FACTOR = 1.75
-LANE_SKIP_LIMIT = 4
-NEXT_AGEING = 0.3
 QUIET = 0.002
-FORM_AHEAD = 0.003
 ROWS_APART = 0.0002  # from one row of a request to the next
 HOPS = 0.0028  # what a lone stream's first audio takes beyond the parts: network, client, waking up
 NOTICED = 1.0  # seconds after which a lost machine gets no more requests, and those it had are asked elsewhere
-FIRST, LATER, CLIPS = 0, 1, 2  # lanes: first pieces of streams, those after them, clips
+ROW = Row((1,), np.zeros(STYLE_DIM, dtype=np.float32))
+PIECES = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # of a stream: the first, the second, all others
 
 
 @dataclass(slots=True, eq=False)
 class Request:
     asked: float
     pieces: tuple[float, ...]
+    stream: bool
     replica: Replica | None = None
     front: int = 0
     first_audio: float | None = None
@@ -37,26 +44,11 @@ class Request:
 
 
 @dataclass(slots=True, eq=False)
-class Row:
-    request: Request
-    seconds: float  # of audio
-    arrived: float
+class Piece(Entry):
+    """A row of a request, in the queue's own terms. Nobody awaits its future."""
 
-
-@dataclass(slots=True)
-class Lane:
-    rows: deque[Row] = field(default_factory=deque)
-    seconds: float = 0.0
-    skipped: int = 0
-
-    def add(self, row: Row) -> None:
-        self.rows.append(row)
-        self.seconds += row.seconds
-
-    def take(self) -> Row:
-        row = self.rows.popleft()
-        self.seconds -= row.seconds
-        return row
+    request: Request | None = None
+    seconds: float = 0.0  # of audio
 
 
 class Replica:
@@ -68,21 +60,26 @@ class Replica:
         self.fronts = [0.0] * machine.fronts  # until when each is busy
         self.workers = [0.0] * machine.g2p_workers  # the same, a heap
         self.engine_loop = 0.0
-        self.lanes = [Lane(), Lane(), Lane()]
+        self.waiting = PriorityLanes()
+        self.policy = Policy(BatchingOptions(), machine.limits)
+        self.device_costs = CostModel()
         self.device_until = -math.inf
         self.looks_at = math.inf  # when a batch is formed next
         self.pending = 0.0  # seconds of audio that were asked of it and are not made
         self.requests: set[Request] = set()
         self.busy = 0.0
         self.batches = self.rows = 0
+        self.running = 0.0  # seconds that the last batch is predicted to take
 
     @property
     def queued_audio(self) -> float:
-        return sum(lane.seconds for lane in self.lanes)
+        return self.waiting.frames * FRAME_SECONDS
 
     @property
-    def waiting(self) -> int:
-        return sum(len(lane.rows) for lane in self.lanes)
+    def looks_again(self) -> float:
+        """When the next batch is formed, behind the one that runs: see `Device.available_at`."""
+        ahead = max(FORM_AHEAD, FORM_AHEAD_ERROR * self.running)
+        return self.device_until - min(ahead, FORM_AHEAD_SHARE * self.running)
 
 
 class Simulation:
@@ -96,7 +93,6 @@ class Simulation:
         self.broken_off = 0  # answers that had begun on a machine that was lost
         self.random = random.Random(seed)
         self._stream = endpoint == STREAM
-        self._pieces = machine.stream_rows if self._stream else machine.clip_rows
         self._known = list(self.replicas)  # those that requests are sent to
         self._costs = machine.costs(endpoint)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -111,10 +107,18 @@ class Simulation:
             do()
         self.now = until
 
-    def ask(self, on_end: Callable[[Request], None] | None = None, request: Request | None = None) -> None:
-        """A new request, or one that must be asked again elsewhere."""
+    def ask(
+        self,
+        on_end: Callable[[Request], None] | None = None,
+        request: Request | None = None,
+        *,
+        stream: bool | None = None,
+    ) -> None:
+        """A new request, or one that must be asked again elsewhere. `stream`: of the other endpoint, maybe."""
         if request is None:
-            request = Request(self.now, self._pieces[self.random.randrange(len(self._pieces))], on_end=on_end)
+            stream = self._stream if stream is None else stream
+            rows = self.machine.stream_rows if stream else self.machine.clip_rows
+            request = Request(self.now, rows[self.random.randrange(len(rows))], stream, on_end=on_end)
         replica = self._choose()
         request.replica, request.left = replica, len(request.pieces)
         replica.pending += sum(request.pieces)
@@ -155,21 +159,21 @@ class Simulation:
         self.at(done + self._costs.g2p_parent, lambda: self._enqueue(request, replica))
 
     def _enqueue(self, request: Request, replica: Replica) -> None:
-        first, *later = request.pieces
-        replica.lanes[FIRST if self._stream else CLIPS].add(Row(request, first, self.now))
-        self._wake(replica)
-        for seconds in later:  # an idle device has taken the first by then
-            self.at(self.now + ROWS_APART, lambda seconds=seconds: self._enqueue_later(request, replica, seconds))
+        for index, seconds in enumerate(request.pieces):  # an idle device has taken the first when the next comes
+            lane = PIECES[min(index, 2)] if request.stream else Priority.NORMAL
+            self.at(self.now + index * ROWS_APART, partial(self._add, replica, request, seconds, lane))
 
-    def _enqueue_later(self, request: Request, replica: Replica, seconds: float) -> None:
-        replica.lanes[LATER].add(Row(request, seconds, self.now))
-        self._wake(replica)
+    def _add(self, replica: Replica, request: Request, seconds: float, lane: Priority) -> None:
+        frames = max(1, round(seconds / FRAME_SECONDS))
+        identity = next(self._numbers), "", ROW, "", lane, frames, self.now, math.inf
+        replica.waiting.add(Piece(*identity, future=cast(Any, None), request=request, seconds=seconds))
+        self._wake(replica, 0.0 if request.stream else QUIET)
 
-    def _wake(self, replica: Replica) -> None:
+    def _wake(self, replica: Replica, quiet: float) -> None:
         if replica.device_until <= self.now:
-            self._look(replica, self.now + (0.0 if self._stream else QUIET))
+            self._look(replica, self.now + quiet)
         else:
-            self._look(replica, max(self.now, replica.device_until - FORM_AHEAD))
+            self._look(replica, max(self.now, replica.looks_again))
 
     def _look(self, replica: Replica, when: float) -> None:
         if when < replica.looks_at:
@@ -182,55 +186,32 @@ class Simulation:
         replica.looks_at = math.inf
         if not replica.waiting or not replica.alive:
             return
-        if replica.device_until - FORM_AHEAD > self.now:
-            self._look(replica, replica.device_until - FORM_AHEAD)
+        if replica.looks_again > self.now:
+            self._look(replica, replica.looks_again)
             return
-        batch = self._batch(replica)
-        seconds = self.machine.batch_seconds(sum(row.seconds for row in batch))
+        costs, policy = replica.device_costs, replica.policy
+        cap, overhead = policy.max_padded_frames, costs.overhead_frames
+        batch = policy.form_batch(replica.waiting, cap=cap, overhead=overhead)
+        replica.waiting.take(batch.entries)
+        seconds = self.machine.batch_seconds(batch.cost)
+        replica.running = costs.batch_seconds(batch.cost)
+        costs.learn(_forward(batch, seconds))
         waited = replica.device_until > self.now - self.machine.gap
         started = max(self.now, replica.device_until + self.machine.gap if waited else self.now)
         replica.device_until = done = started + seconds
         replica.busy += seconds
         replica.batches += 1
-        replica.rows += len(batch)
-        self.at(done + self.machine.host, lambda: self._deliver(replica, batch))
-        self._look(replica, done - FORM_AHEAD)
+        replica.rows += len(batch.entries)
+        self.at(done + self.machine.host, lambda: self._deliver(replica, cast(list[Piece], batch.entries)))
+        self._look(replica, replica.looks_again)
 
-    def _batch(self, replica: Replica) -> list[Row]:
-        lanes = replica.lanes
-        leading = self._leading(lanes)
-        budget = math.inf
-        if leading == FIRST:
-            overhead, first = self.machine.overhead_audio, lanes[FIRST]
-            budget = max(first.rows[0].seconds + overhead, BYPASS_BATCH_FACTOR * math.sqrt(overhead * first.seconds))
-        batch: list[Row] = []
-        taken = 0.0
-        for number in sorted(range(len(lanes)), key=lambda number: (number != leading, number)):
-            lane, before = lanes[number], len(batch)
-            while lane.rows and len(batch) < self.machine.max_rows:
-                if batch and taken + lane.rows[0].seconds > budget:
-                    break
-                taken += lane.rows[0].seconds
-                batch.append(lane.take())
-            lane.skipped = lane.skipped + 1 if lane.rows and len(batch) == before else 0
-        return batch
-
-    @staticmethod
-    def _leading(lanes: list[Lane]) -> int:
-        filled = [number for number, lane in enumerate(lanes) if lane.rows]
-        starved = max(filled, key=lambda number: lanes[number].skipped)
-        if lanes[starved].skipped >= LANE_SKIP_LIMIT:
-            return starved
-        first, later = lanes[filled[0]], lanes[LATER]
-        overdue = later.rows and later.rows[0].arrived + NEXT_AGEING < first.rows[0].arrived
-        return LATER if overdue and not first.skipped else filled[0]
-
-    def _deliver(self, replica: Replica, batch: list[Row]) -> None:
+    def _deliver(self, replica: Replica, batch: list[Piece]) -> None:
         if not replica.alive:
             return
         replica.engine_loop = max(replica.engine_loop, self.now)
         for row in batch:
             request = row.request
+            assert request
             share = row.seconds / sum(request.pieces)
             replica.engine_loop += self._costs.engine_loop * share
             replica.pending -= row.seconds
@@ -246,15 +227,24 @@ class Simulation:
                     self.at(sent, lambda request=request: request.on_end(request))
 
 
-def closed(machine: Machine, endpoint: str, clients: int, seconds: float) -> Simulation:
-    """So many clients, each of which asks again when it is answered, as in `serve_bench`."""
-    simulation = Simulation(machine, 1, endpoint)
+def _forward(batch: Batch, seconds: float) -> ForwardPass:
+    frames = sum(entry.frames for entry in batch.entries)
+    padded = len(batch.entries) * max(entry.frames for entry in batch.entries)
+    return ForwardPass(len(batch.entries), frames, padded, batch.cost, seconds)
 
-    def again(_request: Request) -> None:
-        simulation.ask(again)
 
-    for number in range(clients):
-        simulation.at(number * 0.001, lambda: simulation.ask(again))
+def closed(
+    machine: Machine, endpoint: str, clients: int, seconds: float, *, clips: int = 0, seed: int = 0
+) -> Simulation:
+    """So many clients, each of which asks again when it is answered, as in `serve_bench`; and `clips` others of CLIP."""
+    simulation = Simulation(machine, 1, endpoint, seed=seed)
+
+    def client(stream: bool) -> None:
+        simulation.ask(lambda _: client(stream), stream=stream)
+
+    for number in range(clients + clips):
+        stream = endpoint == STREAM and number < clients
+        simulation.at(number * 0.001, partial(client, stream))
     simulation.run(seconds)
     return simulation
 

@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving import prose
+from kokoro_server.batching.cost import FRAME_SECONDS
+from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES
 
 CLIP, STREAM = "/tts", "/tts/stream"
 SENTENCES = 20_000  # whose lengths are those of the texts
 DEFAULT_FRONTS = 0  # in the file: the server chose how many
-ONE_ROW = 10.0  # seconds of audio: no sentence is longer
-LOADED = (64, 128, 256)  # clients that keep the device busy
+# As engine/cuda has them: shapes.ROWS, and of engine the padded frames and their weight.
+ROW_BUCKETS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+PADDED_FRAMES = 35_840
+PADDING_WEIGHT = 0.27
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,14 @@ class Machine:
         self.fronts = sum("front" in each["role"] and each["cpu"] > 0 for each in lone["processes_cpu"])
         self.g2p_workers = sum(each["role"] == "g2p.service child" for each in lone["processes_cpu"])
         self.max_rows: int = self._engine["limits"]["rows_in_one_pass"]
-        rows = self._engine["rows"]
-        self._audio = np.array([0.0, *(each["packed"]["audio_s"] for each in rows)])
-        milliseconds = [each["packed"]["ms"] for each in rows]
-        self._seconds = np.array([milliseconds[0], *milliseconds]) / 1000
-        # Above the smallest batches, time grows by the second of audio; what is left at none is the fixed cost.
-        slope, fixed = np.polyfit(self._audio[-8:], self._seconds[-8:], 1)
-        self.overhead_audio = float(fixed / slope)  # the fixed cost of a batch, as seconds of audio
+        self.limits = EngineLimits(MAX_TOKENS, self.max_rows, PADDED_FRAMES, ROW_BUCKETS, PADDING_WEIGHT)
+        rows = [each for each in self._engine["rows"] if each["rows"] in ROW_BUCKETS]
+        frames = [each["equal"]["audio_s"] / FRAME_SECONDS for each in rows]  # of rows alike: without padding
+        seconds = [each["equal"]["ms"] / 1000 for each in rows]
+        # Padding makes a full batch cost more than the largest of these: time goes on growing as between the last two.
+        slope = (seconds[-1] - seconds[-2]) / (frames[-1] - frames[-2])
+        self._frames = np.array([*frames, 2 * frames[-1]])
+        self._seconds = np.array([*seconds, seconds[-1] + slope * frames[-1]])
 
     def runs(self) -> list[dict[str, Any]]:
         """The windows with as many fronts as the server chose."""
@@ -60,30 +65,29 @@ class Machine:
         (found,) = (run for run in self.runs() if (run["endpoint"], run["clients"]) == (endpoint, clients))
         return found
 
-    def batch_seconds(self, audio: float) -> float:
-        """A batch on the device."""
-        return self._device_seconds(audio) * (self.mixed_lengths if audio > ONE_ROW else 1.0)
+    def batch_seconds(self, cost: float) -> float:
+        """A batch on the device. `cost` as `EngineLimits.cost`."""
+        return self._call_seconds(cost) - self.host
 
-    def _device_seconds(self, audio: float) -> float:
-        return float(np.interp(audio, self._audio, self._seconds)) - self.host
+    def _call_seconds(self, cost: float) -> float:
+        return float(np.interp(cost, self._frames, self._seconds))
+
+    @cached_property
+    def full_batch(self) -> tuple[float, float]:
+        """Seconds of audio in a batch of as many rows of streams as it may have, all of about the same length, and its
+        seconds on the device.
+        """
+        rows = sorted(round(seconds / FRAME_SECONDS) for pieces in self.stream_rows for seconds in pieces)
+        batches = [rows[start : start + self.max_rows] for start in range(0, len(rows) - self.max_rows, self.max_rows)]
+        seconds = [self.batch_seconds(self.limits.cost(len(batch), max(batch), sum(batch))) for batch in batches]
+        return statistics.mean(map(sum, batches)) * FRAME_SECONDS, statistics.mean(seconds)
 
     @cached_property
     def host(self) -> float:
         """What is not the device's of a call's time: by a clip alone, whose time on the device the server told."""
         run = self.run(CLIP, 1)
-        call = float(np.interp(run["clip_seconds"], self._audio, self._seconds))
+        call = self._call_seconds(run["clip_seconds"] / FRAME_SECONDS)
         return call - run["device_busy"] / run["requests_per_second"]
-
-    @cached_property
-    def mixed_lengths(self) -> float:
-        """How much longer a server's batches took than the benchmark's, whose rows are closer in length."""
-        found = []
-        for clients in LOADED:
-            run = self.run(CLIP, clients)
-            batches = run["requests_per_second"] / run["batch_rows_mean"]
-            audio = run["batch_rows_mean"] * run["clip_seconds"]
-            found.append(run["device_busy"] / batches / self._device_seconds(audio))
-        return statistics.mean(found)
 
     @cached_property
     def gap(self) -> float:

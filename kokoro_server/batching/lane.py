@@ -44,7 +44,7 @@ class Lane:
         self._turns: list[CallerQueue] = []  # the same, sorted by turn
         self._time = 0.0  # virtual
         self.frames = 0
-        self.skipped = 0  # batches in a row that took nothing from here while something waited
+        self.skipped = 0  # batches in a row that were no turn of this lane while something waited
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,13 +79,16 @@ class Lane:
             self._drop(entry.caller)
         return True
 
-    def take(self, entries: Sequence[Entry], group: Callable[[Entry], str]) -> None:
-        """Remove the entries of a batch, and count which entries of the same group it overtook."""
+    def take(self, entries: Sequence[Entry], group: Callable[[Entry], str], *, has_turn: bool = True) -> None:
+        """Remove the entries of a batch, and count which entries of the same group it overtook.
+
+        `has_turn` is false where they only fill up a batch of another lane: so few may be taken each time.
+        """
         if entries:
             self._count_overtaken(entries, group)
             self._time += sum(entry.frames for entry in entries) / len(self._turns)
             self._charge(entries)
-        self.skipped = 0 if entries or not self._entries else self.skipped + 1
+        self.skipped = 0 if (entries and has_turn) or not self._entries else self.skipped + 1
 
     def ahead_of(self, caller: str) -> tuple[int, float]:
         """At most how many entries, and frames, a new one of this caller would wait for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Set
+from collections.abc import Callable, Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -15,11 +15,11 @@ from kokoro_server.batching.lane import Lane
 # The first entries, in batches' worth, among which a batch is formed. With more candidates, more entries are overtaken
 # until they must go together whatever their lengths, which costs more than the choice gains.
 CANDIDATE_BATCHES = 2
-LANE_SKIP_LIMIT = 4  # batches in a row that may take nothing from a lane where something waits
+LANE_SKIP_LIMIT = 4  # batches in a row that a lane where something waits has no turn in
 OVERTAKE_LIMIT = 4  # batches that may overtake an entry for a better fit in length
 # Seconds by which a NEXT entry must be older than the first BYPASS entry to go before it. Its listener still has more
 # audio than that to hear.
-NEXT_AGEING = 0.3
+NEXT_AGEING = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -176,22 +176,27 @@ class PriorityLanes:
         others_turn = lanes[0].skipped and following.head.caller != first.caller
         return first if others_turn else following.head
 
-    def candidates(self, size: int, of: Container[Priority] = ALL) -> list[Entry]:
-        """The entries of these lanes that a batch may be formed from: at most `size`, by lane, in order of turns."""
+    def candidates(self, size: int, leader: Entry, of: Container[Priority] = ALL) -> list[Entry]:
+        """The entries of these lanes that a batch may be formed from: at most `size`, by lane, in order of turns.
+
+        A NORMAL leader has its turn once in a while, so its lane comes first.
+        """
+        has_turn = leader.priority is Priority.NORMAL
         found: list[Entry] = []
-        for priority, lane in self._lanes.items():
-            if lane and priority in of and len(found) < size:
-                found.extend(itertools.islice(lane, size - len(found)))
+        for priority in sorted(self._lanes, key=lambda lane: (has_turn and lane is not Priority.NORMAL, lane)):
+            if priority in of and len(found) < size:
+                found.extend(itertools.islice(self._lanes[priority], size - len(found)))
         return found
 
-    def take(self, entries: Iterable[Entry]) -> None:
-        """Remove the entries of a batch and age those left behind."""
+    def take(self, entries: Sequence[Entry]) -> None:
+        """Remove the entries of a batch, the leader first, and age those left behind."""
         taken: dict[Priority, list[Entry]] = {priority: [] for priority in Priority}
         for entry in entries:
             self._uncount(entry)
             taken[entry.priority].append(entry)
         for priority, lane in self._lanes.items():
-            lane.take(taken[priority], self._group)
+            fills_up = priority is Priority.NORMAL and priority is not entries[0].priority
+            lane.take(taken[priority], self._group, has_turn=not fills_up)
 
     def ahead_of(self, priority: Priority, caller: str | None) -> tuple[int, float, int]:
         """About what a new entry would wait for: entries, their frames, and expected requests.

@@ -16,10 +16,11 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import EngineLimits
 
 NEARLY_FULL = 0.8  # of the rows or of the budget: not worth waiting for more
-# How many times larger a batch of first pieces may be than the one that gives them the least mean wait if no more
-# came. More do come: simulated with an H200's times, this lowers the 95th percentile of the wait of 32 or 64 streams
-# by a tenth, and raises the throughput of 128 and more by as much.
-BYPASS_BATCH_FACTOR = 1.75
+# How many times larger a batch for listeners may be than the one that gives them the least mean wait if no more came.
+# More do come. `benchmarks/cluster_sim.py` with an H200's times, against batches that count first pieces alone: 64
+# streams that ask again at once get 1.23 times the audio and 128 get 1.06 times, with a 95th percentile of first audio
+# that is no worse; of 3,000 listeners it is half.
+LISTENERS_BATCH_FACTOR = 1.6
 # As a share of the leader's length: first pieces that differ by less count as equally long, and go by age. So do other
 # entries, with a tolerance that is smaller the more padding costs. Simulated as above, the 95th percentile of a crowd
 # is lower by a twentieth, as nobody waits long for a better fit, and the throughput by a hundredth.
@@ -32,6 +33,7 @@ STREAM_MEMORY = 5.0  # seconds after the first piece of a stream in which anothe
 # A text that was let in is kept for this many times the predicted wait at which others are refused. By default that is
 # ten minutes, for a machine that becomes slow in a way that nobody could predict.
 KEPT_FACTOR = 20
+LISTENED = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # lanes of entries that somebody waits for now
 Grouping = Literal["mixed", "voice"]
 
 
@@ -121,22 +123,22 @@ class Policy:
         in frames; 0 while it is not known. `rows`: the most rows to take, if less than the policy's limit. `of`: the
         lanes to take from; without BYPASS it is a batch of bulk. The leader goes even where it breaks a limit alone.
 
-        The other rows may add at most `overhead` to the cost of a bypass leader, whose listener hears nothing yet.
-        Where many bypass entries wait, the batch may be BYPASS_BATCH_FACTOR times the one with the least mean wait. (m
-        rows of f frames in batches of n wait on average (m/n + 1)/2 batches of `overhead` + nf, which is least at nf =
-        √(overhead·mf).) Rows that fill up a row bucket go along, as the engine computes the whole bucket anyway. While
-        streams come, bulk rows join a batch only up to BULK_BESIDE_STREAMS times `overhead`.
+        Where first pieces wait or may come, a batch is as large as serves the listeners best. The other rows may add at
+        most `overhead` to the leader's cost. Where many entries wait, the batch may be LISTENERS_BATCH_FACTOR times the
+        one with the least mean wait. (m rows of f frames in batches of n wait on average (m/n + 1)/2 batches of
+        `overhead` + nf, which is least at nf = √(overhead·mf).) Rows that fill up a row bucket go along, as the engine
+        computes the whole bucket anyway. While streams come, bulk rows join a batch only up to BULK_BESIDE_STREAMS
+        times `overhead`.
         """
         leader = waiting.leader(of)
         max_rows = min(self.max_rows if Priority.BYPASS in of else self.bulk_rows(waiting), rows or self.max_rows)
         # Both in frames: what fits into memory, padding included, and the cost that the batch may have.
         max_padded = budget = float(min(self.max_padded_frames, cap))
-        if leader.priority is Priority.BYPASS:
-            bypass_frames = waiting.lane(Priority.BYPASS).frames
-            budget = max(leader.frames + overhead, BYPASS_BATCH_FACTOR * math.sqrt(overhead * bypass_frames))
-        bulk_budget = budget
-        if overhead and Priority.BYPASS in of and _streams_come(waiting):
-            bulk_budget = min(budget, BULK_BESIDE_STREAMS * overhead)
+        streams_come = Priority.BYPASS in of and _streams_come(waiting)
+        if leader.priority is Priority.BYPASS or (overhead and streams_come and leader.priority in LISTENED):
+            frames = sum(waiting.lane(lane).frames for lane in LISTENED)
+            budget = min(budget, max(leader.frames + overhead, LISTENERS_BATCH_FACTOR * math.sqrt(overhead * frames)))
+        bulk_budget = min(budget, BULK_BESIDE_STREAMS * overhead) if overhead and streams_come else budget
         limits = self._limits
         chosen, longest, frames, tokens = [leader], leader.frames, leader.frames, leader.tokens
         cost = limits.cost(1, longest, frames)
@@ -191,22 +193,22 @@ class Policy:
     def _ranked_candidates(
         self, leader: Entry, waiting: PriorityLanes, of: Container[Priority]
     ) -> list[tuple[int, Entry]]:
-        """Candidates to go with the leader, best first: by lane; those overtaken too often, by turn; then by length.
+        """Candidates to go with the leader, best first: by lane, its own first; those overtaken too often, by turn; then by length.
 
         Entries of about the leader's length go by turn where their latency counts or padding costs little. Otherwise,
         at equal lengths, those of the leader's voice come first. Each comes with its place in the order of turns.
         """
-        candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows, of)
+        candidates = waiting.candidates(CANDIDATE_BATCHES * self.max_rows, leader, of)
         found = (candidate for candidate in enumerate(candidates) if candidate[1] is not leader)
         if self._by_voice:
             found = (candidate for candidate in found if candidate[1].voice == leader.voice)
 
-        overdue = leader.priority is Priority.NEXT  # and so probably are more entries of its lane
+        own_first = leader.priority in LISTENED  # its lane has a turn now
         tolerance = int(leader.frames * self._tolerance[leader.priority])
 
         def rank(candidate: tuple[int, Entry]) -> tuple[int, ...]:
             place, entry = candidate
-            lane = -1 if overdue and entry.priority is Priority.NEXT else entry.priority
+            lane = -1 if own_first and entry.priority is leader.priority else entry.priority
             if entry.overtaken >= OVERTAKE_LIMIT:
                 return lane, 0, place
             apart = abs(entry.frames - leader.frames)
