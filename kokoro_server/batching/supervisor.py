@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kokoro_server.batching.clock import Clock
-from kokoro_server.batching.devices.device import Device, ForwardStuck, RunningBatch
+from kokoro_server.batching.devices.device import Device, RunningBatch
 from kokoro_server.batching.devices.pool import Devices
+from kokoro_server.batching.devices.watch import ForwardStuck
 from kokoro_server.batching.dispatcher import DeviceLost, Dispatcher
 from kokoro_server.batching.entry import Entry
 from kokoro_server.batching.faults import CrashHistory

@@ -280,7 +280,8 @@ class Settings(BaseModel):
     """On an NVIDIA GPU with 12 GB or more: whether streams and clips overtake bulk, whose batches stop for them. Takes
     2 GB of the GPU's memory."""
     engine_timeout: float = setting(EXPERTS, "ENGINE_TIMEOUT", 60.0, ge=1, le=86_400)
-    """Seconds after which a forward pass counts as hung, if it also takes four times as long as predicted."""
+    """Seconds after which a forward pass counts as hung, if it also takes four times as long as predicted. The time in
+    which a CPU's pass waits for a processor does not count, on Linux."""
 
     first_chunk_tokens: int | None = setting(EXPERTS, "FIRST_CHUNK_MAX_TOKENS", None, ge=1, le=510)
     """Phonemes of the first piece of a stream, at most. The piece is short so that the stream starts early: it ends at

@@ -266,6 +266,16 @@ def added(source: Path, models: Path) -> ModelFolder:
     return install.add(source, models, "mine")
 
 
+def test_names_that_are_no_utf8_can_be_logged_and_sent(tmp_path: Path) -> None:
+    described(tmp_path, os.fsdecode(b"caf\xe9"))
+    voice = described(tmp_path) / "voices" / os.fsdecode(b"df_caf\xe9.bin")
+    voice.touch()
+    broken = folder.scan(tmp_path).broken
+    assert list(broken) == ["caf\\udce9", "german"]
+    for text in (*broken, *broken.values()):
+        assert "caf\\udce9" in text.encode().decode() or text == "german"
+
+
 def test_a_folder_is_copied_whole_or_not_at_all(tmp_path: Path) -> None:
     source, models = described(tmp_path / "from"), tmp_path / "models"
     (source / "notes.txt").touch()

@@ -89,7 +89,7 @@ def parsed(text: str | None, model: TypeAdapter[T], *, tagged: bool = False) -> 
     if len(text) > MAX_MESSAGE:
         raise TextTooLong(f"the message has {len(text)} characters; at most {MAX_MESSAGE} are allowed")
     try:
-        value = from_json(text)
+        value = from_json(text, allow_inf_nan=False)
     except ValueError as error:
         raise BadRequest(f"the message is not JSON: {error}") from error
     return errors.validated(model.validate_python, value, tagged=tagged)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
+import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -32,6 +34,7 @@ logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs each request, whic
 
 INSTRUCTIONS = "Speech on the user's own machine. Use `speak` for a sentence or a page, make_audiobook for more."
 
+T = TypeVar("T")
 ToolServer = Server[dict[str, object]]
 
 
@@ -48,7 +51,7 @@ def server(tools: Sequence[Tool]) -> ToolServer:
         if tool is None:
             return _failed(f"no tool is called {params.name[:100]!r}; there are {', '.join(by_name)}")
         try:
-            return await _content(await tool.call(params.arguments or {}))
+            return await _content(await _whole(tool.call(params.arguments or {})))
         except (KokoroError, ToolFailed) as error:
             return _failed(error.message)
         except Exception:
@@ -70,6 +73,19 @@ async def answer(tools: ToolServer, scope: Scope, receive: Receive, send: Send) 
     manager = StreamableHTTPSessionManager(tools, json_response=True, stateless=True)
     async with manager.run():
         await manager.handle_request(scope, receive, send)
+
+
+async def _whole(work: Coroutine[Any, Any, T]) -> T:
+    """Runs `work` in a task of its own. The SDK's cancellation strikes again at each await, so that `work` could not
+    take its rows out of the queue."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({task})
+        raise
 
 
 def _listed(tool: Tool) -> ListedTool:

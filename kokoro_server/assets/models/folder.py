@@ -68,8 +68,13 @@ def scan(path: Path) -> ModelShelf:
         try:
             models[folder.name] = read(folder)
         except AssetError as error:
-            broken[folder.name] = error.message
+            broken[_printable(folder.name)] = _printable(error.message)
     return ModelShelf(models, broken)
+
+
+def _printable(text: str) -> str:
+    """Names of files may be no UTF-8, and could then be neither logged nor sent."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def read(path: Path) -> ModelFolder:

@@ -17,6 +17,7 @@ from kokoro_server.batching.devices.activity import BusyShare, CallActivity, per
 from kokoro_server.batching.devices.idle_work import IdleWork
 from kokoro_server.batching.devices.runner import BatchReport, Runner
 from kokoro_server.batching.devices.thread import DeviceThread
+from kokoro_server.batching.devices.watch import PassWatch
 from kokoro_server.batching.entry import ALL, Entry, FireReason, Priority
 from kokoro_server.batching.faults import CrashHistory, audio_faults
 from kokoro_server.batching.lanes import PriorityLanes
@@ -50,10 +51,6 @@ TIMEOUT_SHARE = 0.25
 FORM_AHEAD = 0.003  # seconds
 FORM_AHEAD_ERROR = 0.08  # of the running batch's time: a usual error of the prediction
 FORM_AHEAD_SHARE = 0.5  # of the running batch's time, at most
-
-
-class ForwardStuck(Exception):
-    """A forward pass has exceeded the engine timeout and still holds the device thread."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,8 +228,14 @@ class Device:
         done = slot.live_thread(self.name).call(tracing.within(batch.trace, partial(slot.runner.run, batch.entries)))
         seconds = self.costs.slowdown() * self.costs.batch_seconds(batch.cost)
         timeout = max(self._options.engine_timeout, seconds / TIMEOUT_SHARE)
-        self._watch(done, slot.runner, batch.started + timeout, timeout)
+        PassWatch(done, slot.runner, timeout, self._clock, self._computing(slot))
         return done
+
+    def _computing(self, slot: CallSlot) -> Callable[[], float | None]:
+        """How long the slot's thread has computed. Other devices than a CPU compute elsewhere, and are waited for."""
+        if slot.thread is None or self._engine is None or not self._engine.device.startswith("cpu"):
+            return lambda: None
+        return slot.thread.computing
 
     def recheck(self, recovered: Callable[[], None]) -> None:
         """Speak a row on each thread, once its hanging call returns; call `recovered` when all have done so."""
@@ -345,19 +348,3 @@ class Device:
         for batch in self.running:
             end = max(end, batch.started) + slowdown * self.costs.batch_seconds(batch.cost)
         return end
-
-    def _watch(self, done: asyncio.Future[Any], runner: Runner, due: float, timeout: float) -> None:
-        """Fail `done` when a forward pass takes too long. A batch with retries has several, each with its own time."""
-        timer = self._clock.call_at(due, partial(self._check, done, runner, timeout))
-        done.add_done_callback(lambda _: timer.cancel())
-
-    def _check(self, done: asyncio.Future[Any], runner: Runner, timeout: float) -> None:
-        if done.done():
-            return
-        now = self._clock.now()
-        started = runner.forward_started
-        due = (now if started is None else started) + timeout
-        if now >= due:
-            done.set_exception(ForwardStuck(f"a forward pass takes longer than {timeout:g} s"))
-        else:
-            self._watch(done, runner, due, timeout)

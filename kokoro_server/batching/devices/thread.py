@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -25,6 +27,7 @@ class DeviceThread:
         self._loop = loop
         self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.alive = True
+        self._processor_clock: int | None = None
         self._thread = threading.Thread(target=self._serve, name=f"kokoro-{name}", daemon=True)
         self._thread.start()
 
@@ -33,11 +36,20 @@ class DeviceThread:
         self._calls.put((work, done))
         return done
 
+    def computing(self) -> float | None:
+        """How many seconds it has computed. None if the system does not tell, or it has ended."""
+        try:
+            return None if self._processor_clock is None else time.clock_gettime(self._processor_clock)
+        except OSError:
+            return None
+
     def stop(self) -> None:
         """Let the thread end after the call it is in."""
         self._calls.put(None)
 
     def _serve(self) -> None:
+        if sys.platform == "linux":
+            self._processor_clock = time.pthread_getcpuclockid(threading.get_ident())
         # The call lives in _serve_one's frame only: an idle thread keeps no audio alive.
         while self._serve_one():
             pass

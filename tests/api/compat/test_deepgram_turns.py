@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from kokoro_server.api.compat.deepgram.turns import MAX_TURNS
 from tests.api.compat.test_deepgram import LONG, SENTENCES, TEXT, Agent, agent, assert_spoken, speak
 from tests.servers import Server
 
@@ -146,3 +147,33 @@ def test_a_text_by_http(tiny_server: Server) -> None:
     assert (answer.status_code, answer.headers["dg-model-name"]) == (200, "ff_siwis")
     refused = speak(tiny_server, path=PATH, expressivity=1)
     assert (refused.status_code, "expressivity" in refused.json()["err_msg"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('{"type":"Interrupt","playback_offset":{"type":"time_ms","value":%s}}' % ("9" * 400), "INVALID_INPUT"),
+        ('{"type":"Interrupt","playback_offset":{"type":"time_ms","value":1e30}}', "INVALID_INPUT"),
+        ('{"type":"Configure","speed":NaN}', "BAD_REQUEST"),
+        ('{"type":"Configure","speed":1e999}', "INVALID_INPUT"),
+    ],
+)
+async def test_numbers_that_are_none_cost_the_message_alone(tiny_server: Server, message: str, code: str) -> None:
+    async with agent(tiny_server, FLUX, PATH) as it:
+        await it.send("Speak", text=TEXT)
+        await it.send("Flush")
+        await it.until("SpeechMetadata")
+        await it.connection.send(message)
+        assert (await it.until("Error"))["code"] == code
+        await it.send("Speak", text=TEXT)
+        await it.send("Close")
+        await it.until("SpeechMetadata")
+
+
+async def test_turns_that_wait_are_counted(tiny_server: Server) -> None:
+    async with agent(tiny_server, FLUX, PATH) as it:
+        await it.send("Speak", text=LONG)
+        for _ in range(MAX_TURNS):
+            await it.send("Flush")
+            await it.send("Speak", text="")
+        assert "turns wait to be spoken" in (await it.until("Error"))["description"]

@@ -17,6 +17,7 @@ import soundfile
 
 from tests import servers
 from tests.servers import Server
+from tests.services.faulty import SLOW_ROW
 
 pytest.importorskip("mcp")
 
@@ -172,6 +173,23 @@ async def test_a_client_that_leaves_takes_its_work_along(tmp_path: Path) -> None
         assert ends.count("499") == 1  # not one of those that had their answer
         assert set(ends) <= {"200", "429", "499"}
         assert "Traceback" not in server.lines()
+
+
+async def test_the_later_pieces_of_a_client_that_leaves_are_not_spoken(tmp_path: Path) -> None:
+    with servers.running(servers.FAULTY, tmp_path / "log", MAX_ROWS_PER_PASS="1") as server:
+        call(server)  # which imports the SDK
+        health = partial(httpx.get, f"{server.url}/health/batching", timeout=60)
+        asked = {"text": "One of many words. " * 100, "speed": SLOW_ROW}
+        params = {"name": "speak", "arguments": asked}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"Accept": "application/json, text/event-stream"}
+        async with httpx.AsyncClient(timeout=60) as client:
+            asking = asyncio.create_task(client.post(f"{server.url}/mcp", json=message, headers=headers))
+            while health().json()["queue_status"]["current_size"] < 3:
+                await asyncio.sleep(0.05)
+            asking.cancel()
+        servers.wait_for(lambda: re.search(r"path=/mcp status=499", server.lines()), 20)
+        assert health().json()["queue_status"]["current_size"] == 0
 
 
 def test_without_the_package_the_error_says_how_to_install_it(tmp_path: Path) -> None:

@@ -23,27 +23,29 @@ from kokoro_server.api.agents.text import DeliveryOptions
 from kokoro_server.api.compat.deepgram.routes import model_uuid
 from kokoro_server.api.compat.deepgram.schemas import MAX_SPEED, MIN_SPEED, DeepgramMessage, SocketParameters
 from kokoro_server.api.compat.deepgram.websocket import HARMLESS, DeepgramListener, open_conversation
-from kokoro_server.errors import BadRequest, InvalidInput
+from kokoro_server.errors import BadRequest, InvalidInput, TextTooLong
 from kokoro_server.observability.logs import request_id
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.utterance import Segment
 
 router = APIRouter()
 
+MAX_TURNS = 1_000  # of which something is unsent: an empty one has no characters that could count
+MAX_OFFSET = 10**9  # ms, eleven days
 KEPT_TURNS = 20  # that are sent, and may still be interrupted: the client plays them later
 NO_CONTROLS = {"pronunciations_applied": 0, "breaks_applied": 0, "pronunciation_warnings": 0}
 
 
 class PlaybackOffset(BaseModel):
     type: Literal["time_ms"] = "time_ms"
-    value: int = Field(ge=0)
+    value: int = Field(ge=0, le=MAX_OFFSET)
 
 
 class TurnMessage(DeepgramMessage):
     """`Configure` has a speed."""
 
     playback_offset: PlaybackOffset | None = None
-    speed: float | None = None
+    speed: float | None = Field(None, allow_inf_nan=False)
 
 
 MESSAGE = TypeAdapter(TurnMessage)
@@ -137,6 +139,8 @@ class _Conversation(DeepgramListener):
             raise InvalidInput("text: Field required", field="text")
         turn = self._open_turn()
         if turn is None:
+            if len(self._turns) >= MAX_TURNS:
+                raise TextTooLong(f"{MAX_TURNS} turns wait to be spoken; no more may wait", field="text")
             turn = FluxTurn()
             self._turns.append(turn)
         turn.text += text
