@@ -86,7 +86,7 @@ def folder(out: Path) -> Iterator[None]:
 class BulkRun:
     """Use within `folder`. `defaults` are the fields that a line may leave out; texts have `max_text` characters.
 
-    With `leave_voice`, the maker chooses the voice of lines that name none; otherwise it is the default of this process.
+    With `leave_voice` the maker chooses the voice of lines that name none. Otherwise they get the default voice.
     """
 
     def __init__(
