@@ -41,19 +41,20 @@ def needed(extras: Iterable[str] = (), without: Container[str] = ()) -> dict[str
     """The names of all packages, each with the condition under which it is needed; `without` these and theirs."""
     found: dict[str, str] = {}
     known = project()
-    todo = [("kokoro-server", line, "") for extra in ("", *extras) for line in known[extra]]
+    todo = [("kokoro-server", line, "") for extra in ("", *extras) for line in known[extra] if _applies(line)]
     while todo:
         parent, line, condition = todo.pop()
         requirement = Requirement(line)
         name = normal(requirement.name)
-        if name in without or name in UNUSED.get(parent, ()) or not _applies(requirement):
+        if name in without or name in UNUSED.get(parent, ()):
             continue
         # make serve and the images install misaki on newer Pythons too, with --ignore-requires-python.
         if parent == "kokoro-server" and "python_version" not in str(requirement.marker or "python_version"):
             condition = f"; {requirement.marker}"
         if name not in found:
             found[name] = condition
-            todo += [(name, each, condition) for each in metadata.requires(name) or ()]
+            asked = {"", *requirement.extras}
+            todo += [(name, each, condition) for each in metadata.requires(name) or () if _applies(each, asked)]
     return found
 
 
@@ -61,8 +62,9 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _applies(requirement: Requirement) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+def _applies(line: str, extras: Iterable[str] = ("",)) -> bool:
+    marker = Requirement(line).marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras)
 
 
 def content() -> str:

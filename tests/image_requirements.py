@@ -34,8 +34,8 @@ HEAD = """\
 
 def lists() -> dict[str, list[str]]:
     """The packages by the name of their file."""
-    server = needed(("tracing",), without=GPL | CPU | G2P)
-    cpu = needed(("tracing",), without=GPL | G2P)
+    server = needed(("mcp", "tracing"), without=GPL | CPU | G2P)
+    cpu = needed(("mcp", "tracing"), without=GPL | G2P)
     g2p = needed(("ja", "zh", "tracing"), without=NOT_FOR_G2P | CPU)
     return {
         "server.txt": _lines(server),

@@ -66,7 +66,8 @@ def check(package: Path, version: str) -> None:
         python, command = str(programs / "python"), str(programs / "kokoro-server")
         started = time.monotonic()
         run(python, "-m", "pip", "--disable-pip-version-check", "install", "-q", str(package))
-        print(f"{package.name}: installed in {time.monotonic() - started:.0f} s")
+        seconds, sizes = time.monotonic() - started, (megabytes(package), megabytes(*Path(folder).rglob("*")))
+        print(f"{package.name}: {sizes[0]:.1f} MB, installed in {seconds:.0f} s, {sizes[1]:.0f} MB on disk")
         listed = json.loads(output(python, "-m", "pip", "list", "--format", "json"))
         installed = {each["name"].lower() for each in listed}
         assert not installed & set(UNWANTED), installed & set(UNWANTED)
@@ -98,6 +99,10 @@ def speak(command: str, folder: Path) -> None:
     finally:
         server.terminate()
         server.wait(60)
+
+
+def megabytes(*paths: Path) -> float:
+    return sum(path.stat().st_size for path in paths if path.is_file() and not path.is_symlink()) / 1e6
 
 
 def run(*command: str) -> None:

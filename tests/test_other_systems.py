@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -14,10 +15,18 @@ import pytest
 import soundfile
 
 from tests import servers
+from tests.assets.sandbox import Sandbox
 from tests.servers import ROOT, Server, say
 
 SERVICE = ("-m", "tests.services.other_system")
 SITECUSTOMIZE = "from tests.services import other_system; other_system.pretend()\n"
+SCHTASKS = '#!/bin/sh\necho "$1 $2 $3" >> "$0.calls"\n'
+WINSOUND = """\
+import shutil
+SND_FILENAME = 1
+def PlaySound(file, how):
+    shutil.copy(file, "heard.wav")
+"""
 LIST = '{"text": "One.", "id": "a"}\n{"text": "Two.", "id": "b"}\n'
 
 
@@ -81,6 +90,77 @@ def test_it_says_that_windows_has_one_process_alone(tmp_path: Path) -> None:
     ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "set SERVER_PROCESSES=1" in ended.stderr
+
+
+def run(environ: dict[str, str], folder: Path, *arguments: str, **more: str) -> str:
+    """A command of Python's in the folder. Returns its output."""
+    command = [sys.executable, "-m", *arguments]
+    settings = os.environ | {"HOME": str(folder), "JOBS_PATH": "none"} | environ | more
+    ended = subprocess.run(command, env=settings, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stdout
+
+
+def test_say_writes_a_file_and_plays(environ: dict[str, str], tmp_path: Path) -> None:
+    path = os.pathsep.join((environ["PYTHONPATH"], str(tmp_path)))
+    (tmp_path / "winsound.py").write_text(WINSOUND)
+    for where in (("-o", "hello.mp3"), ()):
+        run(
+            environ, tmp_path, "tests.services.say", "Hello there.", *where, SAY_ENGINE="tiny", PYTHONPATH=path, PATH=""
+        )
+    for file in ("hello.mp3", "heard.wav"):
+        assert soundfile.read(tmp_path / file)[0].any()
+
+
+def test_bulk(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text(LIST)
+    run(environ, tmp_path, "tests.services.bulk", "list.jsonl", "out")
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.wav")) == ["a.wav", "b.wav"]
+
+
+def test_a_server_speaks_for_commands(server: Server, environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text(LIST)
+    run(environ, tmp_path, "kokoro_server", "say", "Hello.", "--url", server.url, "-o", "hello.wav")
+    run(environ, tmp_path, "kokoro_server", "bulk", "list.jsonl", "out", "--url", server.url)
+    assert soundfile.info(tmp_path / "hello.wav").samplerate == soundfile.info(tmp_path / "out/b.wav").samplerate
+
+
+@pytest.mark.parametrize("source", ["npm", "pypi"])
+def test_the_models_files_are_fetched(environ: dict[str, str], tmp_path: Path, source: str) -> None:
+    sandbox = Sandbox(tmp_path / "sandbox")
+    sandbox.folder.mkdir()
+    sandbox.publish()
+    arguments = (str(sandbox.folder), str(tmp_path / "cache"), source)
+    fetched = json.loads(run(environ, tmp_path, "tests.assets.sandbox", *arguments, **sandbox.environment()))
+    assert fetched["source"] == source
+    assert Path(fetched["weights"]).is_file()
+    listed = run(environ, tmp_path, "kokoro_server", "assets", "list", KOKORO_CACHE_DIR=str(tmp_path / "cache"))
+    assert "af_heart" in listed
+
+
+def test_a_service_is_a_task(environ: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "schtasks"
+    program.write_text(SCHTASKS)
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    assert "<Command>" in run(environ, tmp_path, "kokoro_server", "service", "install", "--print")
+    for action in ("install", "status", "uninstall"):
+        run(environ, tmp_path, "kokoro_server", "service", action, PATH=path)
+    calls = Path(f"{program}.calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["/create", "/run", "/query", "/end", "/delete"]
+    assert all(call.endswith("/tn kokoro-server") for call in calls)
+
+
+async def test_tools_for_assistants(environ: dict[str, str], tmp_path: Path) -> None:
+    mcp = pytest.importorskip("mcp")
+    settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JOBS_PATH": "none", **environ}
+    arguments = ["-m", "tests.services.mcp_stdio", str(tmp_path / "out")]
+    started = mcp.StdioServerParameters(command=sys.executable, args=arguments, cwd=str(ROOT), env=settings)
+    async with mcp.Client(started, read_timeout_seconds=300) as client:
+        made = await client.call_tool("speak", {"text": "Hello there.", "to": "file", "file": "hello.flac"})
+        assert not made.is_error, made.content
+    assert soundfile.info(tmp_path / "out" / "hello.flac").samplerate == 24_000
 
 
 def test_commands_import_nothing_that_it_lacks(environ: dict[str, str]) -> None:

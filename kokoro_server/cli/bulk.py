@@ -71,6 +71,7 @@ async def _run(
             outputs(options.out, options.shards),
             maker,
             defaults=defaults,
+            leave_voice=bool(options.url),
             verifier=listener,
             show=show,
         )

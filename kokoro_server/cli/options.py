@@ -123,7 +123,9 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
     )
     bulk.add_argument("input", help="lines of id, text and other fields: .jsonl .csv or .parquet, - for JSON lines")
     bulk.add_argument("out", type=Path, help="the folder to write to")
-    bulk.add_argument("-v", "--voice", help="of lines that name none (default: DEFAULT_VOICE or af_heart)")
+    bulk.add_argument(
+        "-v", "--voice", help="of lines that name none (default: DEFAULT_VOICE or af_heart; with --url, the server's)"
+    )
     bulk.add_argument(
         "--format",
         choices=FORMATS,

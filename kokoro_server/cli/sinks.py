@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ class Player:
 
     @property
     def name(self) -> str:
-        return self.command[0]
+        return "Windows" if self is WINDOWS else self.command[0]
 
 
 PLAYERS = (
@@ -46,6 +47,9 @@ PLAYERS = (
     Player(("play", "-q", "-t", "raw", "-r", str(SAMPLE_RATE), "-e", "signed", "-b", "16", "-c", "1", "-"), "raw"),
     Player(("afplay",), "file"),
 )
+# Windows has no command that plays; Python has a module for it there.
+PLAYS = "import sys, winsound; winsound.PlaySound(sys.argv[1], winsound.SND_FILENAME)"
+WINDOWS = Player((sys.executable, "-P", "-c", PLAYS), "file")
 
 
 def format_of(path: Path) -> Format:
@@ -111,6 +115,8 @@ def _pcm(path: Path, _format: Format) -> Iterator[Write]:
 
 def find_player() -> Player:
     found = next((player for player in PLAYERS if shutil.which(player.name)), None)
+    if found is None and sys.platform == "win32":
+        return WINDOWS
     if found is None:
         names = ", ".join(player.name for player in PLAYERS)
         raise CommandFailed(f"no player is installed ({names}); use -o FILE to write the audio to a file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -216,3 +217,15 @@ def test_command_leaves_the_voice_to_the_server(server: Server, tmp_path: Path) 
         return target.read_bytes()
 
     assert spoken() == spoken("-v", "am_adam") != spoken("-v", "af_heart")
+
+
+def test_bulk_leaves_the_voice_to_the_server(server: Server, tmp_path: Path) -> None:
+    source, out = tmp_path / "lines.jsonl", tmp_path / "out"
+    fields: list[dict[str, str]] = [{}, {"language": "fr"}, {"voice": "af_heart"}]
+    lines = ({"id": str(number), "text": TEXT} | each for number, each in enumerate(fields))
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = [PYTHON, "-m", "kokoro_server", "bulk", str(source), str(out), "--url", server.url]
+    environ = os.environ | {"DEFAULT_VOICE": "af_sky"}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120, env=environ)
+    made = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+    assert [record["voice"] for record in made] == ["am_adam", "af_bella", "af_heart"]

@@ -115,16 +115,24 @@ def test_everything_that_is_copied_is_sent_to_the_builder() -> None:
 def test_a_gpu_server_needs_nothing_that_its_image_leaves_out(tmp_path: Path) -> None:
     if not metadata.packages_distributions().get("torch"):
         pytest.skip("torch is not installed")
-    image = {*listed("server.txt"), "attrs", "kokoro", "loguru", "kokoro-server", "pip", *of_torch()}
+    loads(LOADS_THE_MODEL, {*listed("server.txt"), "attrs", "kokoro", "loguru", *of_torch()}, tmp_path)
+
+
+def test_tools_for_assistants_need_nothing_that_the_image_leaves_out(tmp_path: Path) -> None:
+    loads("from kokoro_server.api.mcp import sdk", listed("server.txt", "cpu.txt"), tmp_path)
+
+
+def loads(code: str, packages: set[str], folder: Path) -> None:
+    """Runs code where only these packages are installed."""
+    image = {*packages, "kokoro-server", "pip"}
     absent = [
         module
-        for module, packages in metadata.packages_distributions().items()
-        if not any(normal(name) in image for name in packages)
+        for module, names in metadata.packages_distributions().items()
+        if not any(normal(name) in image for name in names)
     ]
     assert "misaki" in absent
-    environ = os.environ | hidden_modules.environment(tmp_path, absent)
-    command = [sys.executable, "-c", LOADS_THE_MODEL]
-    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+    environ = os.environ | hidden_modules.environment(folder, absent)
+    ended = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
 
 

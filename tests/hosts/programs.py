@@ -37,4 +37,4 @@ def answers(client: httpx.Client, path: str) -> None:
         except httpx.TransportError:
             return False
 
-    wait_for(is_up, 280)  # SillyTavern compiles its page at its first start
+    wait_for(is_up, 580)  # SillyTavern compiles its page at its first start

@@ -16,7 +16,7 @@ from tests.audio_files import decode
 from tests.hosts.programs import NPM, answers, running_program
 from tests.servers import ROOT, Server, free_port
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(700)]
 
 TEXT = "Hello from a program."
 
@@ -60,10 +60,13 @@ def test_cartesia(tiny_server: Server) -> None:
 
 
 def test_sillytavern(tiny_server: Server, tmp_path: Path) -> None:
-    """Its own server between the page and ours. Names of voices are typed there, with spaces after the commas."""
+    """Its own server between the page and ours. Names of voices are typed there, with spaces after the commas.
+
+    Its first start compiles its page, for minutes on a busy machine. Its folder of data keeps that.
+    """
     port = free_port()
     command = ["node", str(NPM / "node_modules" / "sillytavern" / "server.js"), "--port", str(port)]
-    command += ["--dataRoot", str(tmp_path / "data"), "--configPath", str(tmp_path / "config.yaml")]
+    command += ["--dataRoot", str(NPM / "sillytavern-data"), "--configPath", str(tmp_path / "config.yaml")]
     command += ["--browserLaunchEnabled", "false", "--disableCsrf", "true"]
     body = {"provider_endpoint": f"{tiny_server.url}/v1/audio/speech", "model": "tts-1", "response_format": "mp3"}
     with running_program(command, tmp_path), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:

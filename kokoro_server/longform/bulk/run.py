@@ -84,7 +84,10 @@ def folder(out: Path) -> Iterator[None]:
 
 
 class BulkRun:
-    """Use within `folder`. `defaults` are the fields that a line may leave out; texts have `max_text` characters."""
+    """Use within `folder`. `defaults` are the fields that a line may leave out; texts have `max_text` characters.
+
+    With `leave_voice` the maker chooses the voice of lines that name none. Otherwise they get the default voice.
+    """
 
     def __init__(
         self,
@@ -95,11 +98,13 @@ class BulkRun:
         *,
         defaults: JsonObject,
         max_text: int = lines.MAX_TEXT,
+        leave_voice: bool = False,
         verifier: Verifier | None = None,
         show: Show = lambda _progress: None,
     ) -> None:
         self._source, self._out, self._outputs, self._maker = source, out, outputs, maker
         self._defaults, self._max_text, self._verifier, self._show = defaults, max_text, verifier, show
+        self._leave_voice = leave_voice
         self._prefix = json.dumps([maker.version, outputs.kind])
         self._offsets = array("Q")  # in the journal, by index
         self._blocks = Counter[int]()  # finished lines of a shard, by its first index
@@ -168,7 +173,8 @@ class BulkRun:
 
     def _task(self, index: int, line: lines.BulkLine, names: Names) -> Task:
         language = line.fields.get("language")
-        default = {"voice": default_voice(language if isinstance(language, str) else None)}
+        voice = None if self._leave_voice else default_voice(language if isinstance(language, str) else None)
+        default = {"voice": voice} if voice else {}
         fields, error = default | self._defaults | line.fields, line.error
         if fields["format"] not in FORMATS:
             error = error or InvalidInput(f"format: must be one of {', '.join(FORMATS)}", field="format")
@@ -283,7 +289,8 @@ class BulkRun:
 def _record(task: Task, made: Made) -> JsonObject:
     member = {} if task.file == task.name else {"member": task.name}
     facts = {"duration": round(made.duration, 4), "bytes": made.size, "words": made.words}
-    return {"id": task.id, "file": task.file, **member, **task.fields, **facts, "key": task.key_text}
+    voice = {"voice": made.voice} if made.voice else {}
+    return {"id": task.id, "file": task.file, **member, **voice, **task.fields, **facts, "key": task.key_text}
 
 
 def _failure(task: Task, failed: Failed) -> JsonObject:

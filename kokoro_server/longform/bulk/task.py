@@ -35,6 +35,7 @@ class Made:
     size: int  # bytes of the audio file
     duration: float  # seconds
     words: list[JsonObject]
+    voice: str | None = None  # that a server chose
 
 
 @dataclass(frozen=True, slots=True)

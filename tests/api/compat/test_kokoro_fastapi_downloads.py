@@ -52,6 +52,13 @@ def test_the_link_has_the_same_bytes(tiny_server: Server, stream: bool, text: st
     assert kept.headers["cache-control"] == "no-store"
 
 
+def test_a_dialogue_has_a_link_too(tiny_server: Server) -> None:
+    body = {"turns": [{"text": "Hello."}, {"text": "Bye.", "voice": "am_adam"}], "return_download_link": True}
+    answer = httpx.post(f"{tiny_server.url}/dev/dialogue", json=body, timeout=300)
+    assert answer.status_code == 200, answer.text
+    assert httpx.get(link(tiny_server, answer)).content == answer.content
+
+
 def test_players_seek_and_ask_for_the_length(tiny_server: Server) -> None:
     answer = speech(tiny_server, stream=False)
     address = link(tiny_server, answer)
@@ -77,7 +84,6 @@ def test_what_has_no_file_has_no_link(tiny_server: Server) -> None:
         ("/v1/audio/speech", {"stream_format": "sse"}),
         ("/v1/audio/speech/timestamps", {}),
         ("/dev/captioned_speech", {}),
-        ("/dev/dialogue", {"input": "", "turns": [{"text": "Hello."}]}),
     ):
         answer = httpx.post(tiny_server.url + path, json=RECORDED | fields)
         assert (answer.status_code, "return_download_link" in answer.text) == (400, True), answer.text

@@ -30,6 +30,7 @@ from kokoro_server.api.compat.kokoro_fastapi.schemas import (
 from kokoro_server.api.compat.lenient import LenientRequest
 from kokoro_server.api.compat.openai.schemas import OpenAIErrorAnswer
 from kokoro_server.api.disconnect import cancel_on_disconnect
+from kokoro_server.api.downloads import DownloadableResponse, downloads_folder
 from kokoro_server.api.error_shapes import OPENAI_FIELDS
 from kokoro_server.api.speech import AUDIO, ERRORS, RequestTimeout, Responses, clip_response
 from kokoro_server.api.state import get_services
@@ -77,10 +78,11 @@ async def captioned_speech(body: CaptionedSpeechRequest, request: Request, timeo
 async def dialogue(body: DialogueRequest, request: Request, timeout: RequestTimeout = None) -> Response:
     """Speak a dialogue, each turn in its voice."""
     request.scope["model"] = body.model
-    answer = stream_response if body.stream else clip_response
-    body.refuse_link("only POST /v1/audio/speech gives links")
+    folder = downloads_folder(request) if body.return_download_link else None
+    respond = stream_response if body.stream else clip_response
     with _their_field_names():
-        return await answer(body.with_their_voices(_own_voices(request)).to_tts_request(), request, timeout)
+        answer = await respond(body.with_their_voices(_own_voices(request)).to_tts_request(), request, timeout)
+    return DownloadableResponse(answer, folder, body.response_format) if folder else answer
 
 
 @router.post("/dev/phonemize", responses=ERRORS)

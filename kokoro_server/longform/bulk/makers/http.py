@@ -124,7 +124,7 @@ def _outcome(message: JsonObject) -> Made | Failed:
     if "failed" in message:
         return Failed(**message["failed"])
     made = message["made"]
-    return Made(made["bytes"], made["duration"], made["words"])
+    return Made(made["bytes"], made["duration"], made["words"], made.get("voice"))
 
 
 def _end(about: JsonObject) -> Exception:
