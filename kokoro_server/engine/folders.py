@@ -30,6 +30,7 @@ from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
 
+MAX_LOADED = loader.MAX_FOLDER_MODELS
 LoadFolder = Callable[[Settings, ModelFolder], LoadedModel]
 
 

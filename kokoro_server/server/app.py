@@ -38,9 +38,8 @@ from kokoro_server.api.routes.jobs import endpoints as jobs
 from kokoro_server.api.routes.jobs.watching import Watches
 from kokoro_server.api.speech import parse_line
 from kokoro_server.assets.catalog import CATALOG
-from kokoro_server.assets.models.folder import ModelShelf, scan
+from kokoro_server.assets.models.folder import scan
 from kokoro_server.audio import encode
-from kokoro_server.batching.lazy_queue import LazyQueue
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
@@ -68,8 +67,9 @@ from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.machine import available_memory
 from kokoro_server.runtime.threads import in_daemon_thread
-from kokoro_server.server.models import StartModel, folder_loader, served_models
+from kokoro_server.server.models import folder_models, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
+from kokoro_server.synthesis.models import ModelQueues
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
 from kokoro_server.synthesis.speech import ModelText, Speech
 from kokoro_server.synthesis.synthesizer import SpeechLimits, Synthesizer
@@ -124,11 +124,14 @@ async def running_services(
         queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
+        models = folder_models(settings, load_folder, on_fatal)
+        if models:
+            stack.push_async_callback(models.stop)
         yield await stack.enter_async_context(
             assembled(
                 *(settings, model, queue, child, metrics),
                 max_g2p_calls=G2P_CALLS,
-                load_folder=partial(folder_loader, settings, load_folder, on_fatal),
+                others=models,
             )
         )
 
@@ -166,15 +169,14 @@ async def assembled(
     metrics: Metrics,
     max_g2p_calls: int = MAX_CALLS_EVER,
     processes: int = 1,
-    load_folder: StartModel | None = None,
+    others: ModelQueues | None = None,
 ) -> AsyncIterator[Services]:
     """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL.
 
-    `processes` of the server have such services. `load_folder` starts a model of MODELS_PATH.
+    `processes` of the server have such services. `others` are the models of MODELS_PATH.
     """
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
-    shelf = scan(settings.models_path) if settings.models_path and load_folder else ModelShelf()
-    other_voices = {name: ModelVoices(folder) for name, folder in shelf.models.items()}
+    other_voices = {name: ModelVoices(folder) for name, folder in others.shelf.models.items()} if others else {}
     voice_book = VoiceBook(model.facts.voices, other_voices)
     custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
@@ -195,17 +197,16 @@ async def assembled(
         files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
         models = None
-        if settings.models_path and load_folder:
+        if others:
 
-            def speaker(spoken: ModelVoices, lazy: LazyQueue, g2p: ModelG2P, text: ModelText) -> Synthesizer:
+            def speaker(spoken: ModelVoices, lazy: SpeechQueue, g2p: ModelG2P, text: ModelText) -> Synthesizer:
                 own_pace = partial(_pace, lazy)
                 timer, refuse = metrics.g2p_time.time, settings.unspeakable or "refuse"
                 own = Reader(g2p, _sizes(settings), None, timer, own_pace, refuse, text.vocabulary)
                 book = VoiceBook.fixed(spoken)
                 return Synthesizer(own, lazy, book, limits, clip_memory, dict(settings.pauses), text)
 
-            models = served_models(shelf, other_voices, BatchingOptions.of(settings), load_folder, g2p, speaker)
-            stack.push_async_callback(models.stop)
+            models = served_models(others, other_voices, g2p, speaker)
             synthesizer.attach(models.choose)
         services = Services(
             *(settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, models),
