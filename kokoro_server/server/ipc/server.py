@@ -141,7 +141,7 @@ class IpcServer:
         queue = self.queue
         models = {name: _model_status(model) for name, model in self._models.items()}
         how = queue.ready, queue.device_states(), self.real_time_factor, queue.model_state()
-        return EngineStatus(*how, models, greeting)
+        return EngineStatus(*how, greeting, models)
 
     def folder_queue(self, model: str) -> LazyQueue | None:
         """The queue of a model of MODELS_PATH; None for the server's own model. Raises EngineUnavailable."""

@@ -230,8 +230,8 @@ class EngineStatus:
     devices: dict[str, str] = field(default_factory=dict)
     real_time_factor: float | None = None
     model: ModelSnapshot = field(default_factory=lambda: ModelSnapshot(state="unloaded"))
-    models: dict[str, ModelStatus] = field(default_factory=dict)  # of MODELS_PATH
     greeting: Greeting | None = None
+    models: dict[str, ModelStatus] = field(default_factory=dict)  # of MODELS_PATH
 
     def encode(self) -> bytes:
         return frame(MessageKind.STATUS, json.dumps(asdict(self), default=str).encode())  # a Path becomes a str

@@ -46,13 +46,8 @@ class Pair:
         self.fronts: list[RemoteQueue] = []
         self.buffer_bytes = 2**24
 
-    async def start_engine(
-        self,
-        limits: CallerCounts | None = None,
-        model: EchoModel | None = None,
-        folders: Mapping[str, Folder] | None = None,
-    ) -> None:
-        """A `model` is unloaded as soon as it is idle. `folders` are models of MODELS_PATH."""
+    async def start_engine(self, limits: CallerCounts | None = None, model: EchoModel | None = None) -> None:
+        """A `model` is unloaded as soon as it is idle."""
         engines, options = (model.engines, replace(OPTIONS, idle_unload=0.05)) if model else ([self.engine], OPTIONS)
         self.queue = BatchQueue(engines, options, model=model)
         await self.queue.start()

@@ -113,8 +113,8 @@ def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyP
     row = Row((1, 2), np.zeros(STYLE_DIM, np.float32))
     plain = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice"))
     traced = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice", trace=Span()))  # type: ignore[arg-type]
-    assert wire.read_submit(only(traced)[1]).trace == Span.carrier
-    assert wire.read_submit(only(plain)[1]).trace == ""
+    assert wire.read_submit(only(traced)[1])[1].trace == Span.carrier
+    assert wire.read_submit(only(plain)[1])[1].trace == ""
     assert len(traced) == len(plain) + len(Span.carrier)
 
 
