@@ -37,8 +37,6 @@ from kokoro_server.api.routes import batch, bulk, health, monitoring, reading, t
 from kokoro_server.api.routes.jobs import endpoints as jobs
 from kokoro_server.api.routes.jobs.watching import Watches
 from kokoro_server.api.speech import parse_line
-from kokoro_server.assets.catalog import CATALOG
-from kokoro_server.assets.models.folder import scan
 from kokoro_server.audio import encode
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
@@ -46,12 +44,12 @@ from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.callers.limits import CallerCounts, CallerLimits, LocalLimits
 from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
-from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
+from kokoro_server.config.defaults import BUILT_IN_VOICE, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, folders, loader
 from kokoro_server.engine.folders import LoadFolder
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.errors import ConfigError, KokoroError
+from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.of_model import ModelG2P
@@ -77,9 +75,10 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.voices import VoiceBook, mix
+from kokoro_server.voices import VoiceBook
 from kokoro_server.voices.custom import CustomVoices
-from kokoro_server.voices.of_model import ModelVoices
+from kokoro_server.voices.custom.keeper import check_default_voices
+from kokoro_server.voices.of_model import ModelVoices, defaults_of
 
 log = logging.getLogger(__name__)
 
@@ -140,15 +139,7 @@ def check_files(settings: Settings) -> None:
     """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
-    if settings.models_path:
-        scan(settings.models_path)
-    custom = CustomVoices(settings.voices_path, CATALOG.voices).voices if settings.voices_path else {}
-    for voice in dict(settings.default_voice).values():
-        try:
-            mix.parse(voice, {*CATALOG.voices, *custom})
-        except KokoroError as error:
-            message = error.message.replace("GET /voices", "'kokoro-server voices'")
-            raise ConfigError(f"DEFAULT_VOICE: {message}") from None
+    check_default_voices(settings)
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
@@ -210,6 +201,7 @@ async def assembled(
             synthesizer.attach(models.choose)
         services = Services(
             *(settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, models),
+            defaults=speech_defaults.get(),
             other_conditions=conditions,
         )
         metrics.watch_conditions(lambda: services.conditions)
@@ -305,7 +297,7 @@ def create_app(
                 yield
 
     keys = configured_keys(settings)
-    defaults = SpeechDefaults.of(settings)
+    defaults = defaults_of(settings)
     metrics = Metrics(worker.name) if worker else Metrics()
     siblings = worker.siblings if worker else Siblings()
     counts = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)

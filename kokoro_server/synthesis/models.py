@@ -15,7 +15,7 @@ from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Synthesizer
-from kokoro_server.voices.of_model import ModelVoices
+from kokoro_server.voices.of_model import ModelVoices, is_default
 
 RETRY_AFTER = 60.0  # seconds; a person must repair it
 
@@ -77,12 +77,16 @@ class ServedModels:
         return (*self._broken, *self._loader.conditions)
 
     def choose(self, speech: Speech) -> tuple[Synthesizer, Speech] | None:
-        """The model of the voice's name, else the one that a field of the request names; None for the server's own."""
+        """The model of the voice's name, else the one that a field of the request names; None for the server's own.
+
+        A default voice gives way to that field.
+        """
         name, slash, _ = speech.first_voice.partition("/")
-        if slash and (name in self.models or name in self.broken):
+        asked = speech.model in self.models or speech.model in self.broken
+        if slash and (name in self.models or name in self.broken) and not (asked and is_default(speech.first_voice)):
             model = self._usable(name)
             return model.synthesizer, replace(speech, model=None, language=model.language(speech))
-        if speech.model and (speech.model in self.models or speech.model in self.broken):
+        if speech.model and asked:
             model = self._usable(speech.model)
             voice = model.voices.given(speech.first_voice)
             speech = replace(speech, model=None, language=model.language(speech))

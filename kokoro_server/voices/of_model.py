@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kokoro_server.assets.models.folder import ModelFolder
-from kokoro_server.config.defaults import BUILT_IN_VOICE, default_voice
-from kokoro_server.errors import AssetError, UnknownVoice
+from collections.abc import Mapping
+from contextlib import suppress
+
+from kokoro_server.assets.models.folder import ModelFolder, scan
+from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import AssetError, ConfigError, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.voices import levels, mix
 from kokoro_server.voices.book import VoiceSnapshot
@@ -59,7 +63,7 @@ class ModelVoices(VoiceSnapshot):
         try:
             return self.canonical(voice)
         except UnknownVoice:
-            if voice not in OPENAI_VOICES and voice not in (default_voice(), BUILT_IN_VOICE):
+            if voice not in OPENAI_VOICES and not is_default(voice):
                 raise
             return self._prefix + self._model.default_voice
 
@@ -79,6 +83,21 @@ class ModelVoices(VoiceSnapshot):
         assert spoken is not None  # the folder has been checked
         plain = info_of_name(name)
         return VoiceInfo(self._prefix + name, plain.title, spoken.language.letter, plain.gender, None)
+
+
+def is_default(voice: str) -> bool:
+    """Whether a voice may be there because a request has named none."""
+    return voice == BUILT_IN_VOICE or voice in speech_defaults.get().voices.values()
+
+
+def defaults_of(settings: Settings) -> SpeechDefaults:
+    """The defaults of the settings. DEFAULT_VOICE may name voices of other models."""
+    models: Mapping[str, ModelFolder] = {}
+    if settings.models_path and any("/" in voice for _, voice in settings.default_voice):
+        with suppress(ConfigError):  # which a server reports when it starts
+            models = scan(settings.models_path).models
+    spoken = {name: [each.language for each in model.card.languages] for name, model in models.items()}
+    return SpeechDefaults.of(settings, spoken)
 
 
 def check_packs(model: ModelFolder) -> None:
