@@ -15,7 +15,7 @@ from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine.folders import MAX_LOADED, LoadFolder
+from kokoro_server.engine.folders import CALIBRATED_TOKENS, CALIBRATED_VOICES, MAX_LOADED, LoadFolder
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import EngineUnavailable
@@ -26,7 +26,7 @@ from kokoro_server.runtime.threads import in_daemon_thread
 from kokoro_server.synthesis.models import ModelQueues, ServedModel, ServedModels
 from kokoro_server.synthesis.speech import ModelText
 from kokoro_server.synthesis.synthesizer import Synthesizer
-from kokoro_server.voices.of_model import ModelVoices, check_packs
+from kokoro_server.voices.of_model import ModelVoices, check_packs, some_styles
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class FolderModels:
 
     def _loaded(self, folder: ModelFolder) -> LoadedModel:
         check_packs(folder)
-        model = self._load(self._settings, folder)
+        model = self._load(self._settings, folder, some_styles(folder, CALIBRATED_VOICES, CALIBRATED_TOKENS))
         model.measure()
         return model
 

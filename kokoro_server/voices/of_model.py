@@ -8,6 +8,7 @@ from contextlib import suppress
 from kokoro_server.assets.models.folder import ModelFolder, scan
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
+from kokoro_server.engine.protocol import Style
 from kokoro_server.errors import AssetError, ConfigError, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.voices import levels, mix
@@ -102,8 +103,20 @@ def defaults_of(settings: Settings) -> SpeechDefaults:
 
 def check_packs(model: ModelFolder) -> None:
     """Reads every voice. Raises AssetError for one that is damaged."""
-    for path in model.voices.values():
-        try:
-            read_pack(path)
-        except OSError as error:
-            raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error
+    for name in model.voices:
+        _pack(model, name)
+
+
+def some_styles(model: ModelFolder, voices: int, tokens: int) -> list[Style]:
+    """The styles of a few voices, evenly among all, for texts of so many phonemes."""
+    names = [*model.voices]
+    chosen = dict.fromkeys(names[place * len(names) // voices] for place in range(voices))
+    return [_pack(model, name)[tokens - 1].copy() for name in chosen]
+
+
+def _pack(model: ModelFolder, name: str) -> Pack:
+    path = model.voices[name]
+    try:
+        return read_pack(path)
+    except OSError as error:
+        raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error
