@@ -108,8 +108,8 @@ def test_lists_and_clips_in_a_row(server: Server) -> None:
 def test_sockets(server: Server) -> None:
     with connect(f"{server.url.replace('http', 'ws')}/tts/ws") as socket:
         assert json.loads(socket.recv())["voice"] == ANNA
-        socket.send(json.dumps({"type": "text", "text": TEXT}))
-        socket.send(json.dumps({"type": "flush"}))
+        socket.send(json.dumps({"type": "append", "text": TEXT}))
+        socket.send(json.dumps({"type": "close"}))
         heard = b""
         while not heard:
             message = socket.recv(timeout=60)
@@ -155,13 +155,13 @@ def test_the_command_takes_it_too(server: Server, tmp_path: Path) -> None:
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
         return target.read_bytes()
 
-    assert spoken() == spoken("-v", ANNA) != spoken("-v", BERT)
+    assert spoken() == spoken("-v", ANNA) != spoken("-v", "af_heart", "-l", "en-US")
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("german/df_nobody", "the model german has no voice 'df_nobody', but df_anna, dm_bert"),
+        ("german/df_nobody", "the model german has no voice 'german/df_nobody', but df_anna, dm_bert"),
         ("nobody/df_anna", "there is no voice 'nobody/df_anna'"),
         ("broken/df_anna", "the model broken cannot be used: "),
         ("german/df_anna+af_heart", "the model german has no voice"),
