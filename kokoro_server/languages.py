@@ -46,6 +46,8 @@ OTHERS = MappingProxyType(
     }
 )
 
+ALL = (*LANGUAGES, *OTHERS.values())
+
 AUTO = "auto"  # in place of a code: the language that the text is plainly in, else the voice's own
 
 _ALIASES = {

@@ -53,6 +53,9 @@ class Deadline:
     def at_most(self, latest: float) -> Deadline:
         return Deadline(min(self.admission, latest), min(self.start, latest))
 
+    def put_off(self, seconds: float) -> Deadline:
+        return Deadline(self.admission + seconds, self.start + seconds)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Submission:

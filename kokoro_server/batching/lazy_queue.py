@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Literal
 
 from kokoro_server.batching.clock import LoopClock
-from kokoro_server.batching.entry import Deadline, Outcome, Submission
+from kokoro_server.batching.entry import Outcome, Submission
+from kokoro_server.batching.model_slots import ModelSlot, ModelSlots
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
@@ -22,14 +24,21 @@ LoadState = Literal["unloaded", "loading", "loaded", "unloading", "failed"]
 
 
 class LazyQueue(SpeechQueue):
-    """`start` loads the model and returns its queue. If it fails, the next request tries again.
+    """`start` loads the model and returns its queue, which has the slot. If it fails, the next request tries again.
 
     Requests wait for the model, and their deadlines are put off by that.
     """
 
-    def __init__(self, name: str, options: BatchingOptions, start: Callable[[], Awaitable[BatchQueue]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: BatchingOptions,
+        slots: ModelSlots,
+        start: Callable[[ModelSlot], Awaitable[BatchQueue]],
+    ) -> None:
         self.options = options
         self._name = name
+        self._slot = ModelSlot(slots)
         self._start = start
         self._clock = LoopClock()
         self._queue: BatchQueue | None = None
@@ -44,6 +53,11 @@ class LazyQueue(SpeechQueue):
             state: LoadState = self._queue.model_state()["state"]  # type: ignore[assignment]
             return state
         return "loading" if self._starting is not None else "failed" if self._failed else "unloaded"
+
+    @property
+    def loaded(self) -> BatchQueue | None:
+        """The queue, if the model has been loaded."""
+        return self._queue
 
     @property
     def alive(self) -> bool:
@@ -78,19 +92,22 @@ class LazyQueue(SpeechQueue):
     @asynccontextmanager
     async def admission(self, ticket: Ticket | None = None) -> AsyncIterator[None]:
         ticket = ticket or self.ticket()
-        queue = self._queue
-        if queue is None:
-            before = self.now()
-            queue = await self.started()
-            waited, first = self.now() - before, ticket.first_deadline
-            ticket.first_deadline = Deadline(first.admission + waited, first.start + waited)
+        before = self.now()
+        queue = await self.started()
+        ticket.first_deadline = ticket.first_deadline.put_off(self.now() - before)
         async with queue.admission(ticket):
             yield
 
     def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
         if self._queue is None:
-            raise self._unavailable()
+            return asyncio.ensure_future(self._enqueue_when_loaded(submission))
         return self._queue.enqueue(submission)
+
+    async def _enqueue_when_loaded(self, submission: Submission) -> Outcome:
+        """For a row of a text that another process let in, which has ended."""
+        before = self.now()
+        queue = await self.started()
+        return await queue.enqueue(replace(submission, deadline=submission.deadline + self.now() - before))
 
     async def started(self) -> BatchQueue:
         """The queue, once the model is loaded. A client that leaves meanwhile does not stop that."""
@@ -114,11 +131,15 @@ class LazyQueue(SpeechQueue):
         return starting.result()
 
     async def _started(self) -> BatchQueue:
-        self._failed = True
         try:
-            self._queue = await self._start()
+            await self._slot.take()
+            self._failed = True
+            self._queue = await self._start(self._slot)
             self._failed = False
             return self._queue
+        except BaseException:
+            self._slot.give_back()
+            raise
         finally:
             self._starting = None
 

@@ -17,6 +17,7 @@ from kokoro_server.batching.entry import Entry, Outcome, Priority, Submission
 from kokoro_server.batching.idle_unloader import Hooks, IdleUnloader, ModelState
 from kokoro_server.batching.lane import Lane
 from kokoro_server.batching.lanes import PriorityLanes
+from kokoro_server.batching.model_slots import ModelSlot
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
@@ -49,7 +50,9 @@ class BatchQueue(SpeechQueue):
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         on_fatal: Callable[[str], object] = lambda _reason: None,
+        slot: ModelSlot | None = None,
     ) -> None:
+        """`slot`: another model may take the place of this one in memory."""
         self.options = options or BatchingOptions()
         self._clock = clock or LoopClock()
         self._devices = Devices(engines, self.options, self._clock)
@@ -60,9 +63,10 @@ class BatchQueue(SpeechQueue):
         self._dispatcher = self._supervisor.dispatcher
         self._numbers = itertools.count()
         self._unloader: IdleUnloader | None = None
-        if model is not None and self.options.idle_unload:
+        if model is not None and (self.options.idle_unload or slot is not None):
             hooks = Hooks(self._may_unload, self._model_loaded, self._model_failed, self._supervisor.give_up)
-            self._unloader = IdleUnloader(model, self.options.idle_unload, self._devices, hooks, self._clock, metrics)
+            idle = self.options.idle_unload
+            self._unloader = IdleUnloader(model, idle, self._devices, hooks, self._clock, metrics, slot)
         if metrics is not None:
             self._register(metrics)
 
@@ -262,8 +266,8 @@ class BatchQueue(SpeechQueue):
             self._watch_deadline(entry)
         self._dispatcher.wake()
 
-    def _model_failed(self) -> None:
-        self._supervisor.fail_waiting("the model was unloaded and cannot be loaded again, see /health", retry_after=5.0)
+    def _model_failed(self, why: str) -> None:
+        self._supervisor.fail_waiting(f"the model was unloaded and cannot be loaded again, {why}", retry_after=5.0)
 
     def _watch_deadline(self, entry: Entry) -> None:
         entry.timer = self._clock.call_at(entry.deadline, lambda: self._is_due(entry))

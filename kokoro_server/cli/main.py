@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(thread_count()))
     try:
         settings = Settings.load()
-        speech_defaults.set(SpeechDefaults.of(settings))
+        speech_defaults.set(_defaults(settings))
         config.export_otel()
         logs.configure(settings.log_level)
         status: int = options.run(settings, options)
@@ -219,6 +219,14 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _command(name: str) -> RunCommand:
     """`kokoro_server.cli.<name>.run`, imported when it is called: some modules take seconds to import."""
     return lambda settings, options: import_module(f"kokoro_server.cli.{name}").run(settings, options)
+
+
+def _defaults(settings: Settings) -> SpeechDefaults:
+    if settings.models_path is None:
+        return SpeechDefaults.of(settings)
+    from kokoro_server.voices.of_model import defaults_of  # imports numpy, for which most commands need not wait
+
+    return defaults_of(settings)
 
 
 def _serve(settings: Settings, options: argparse.Namespace) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from kokoro_server import languages
@@ -23,23 +24,35 @@ class SpeechDefaults:
     language: str | None = None  # None: the voice's own
     format: AudioFormat | None = None  # None: that of each protocol
     unspeakable: Literal["refuse", "skip"] | None = None  # None: as each protocol has it
+    model_languages: Mapping[str, Collection[Language]] = field(
+        default_factory=dict
+    )  # of models that have a voice here
 
     @classmethod
-    def of(cls, settings: Settings) -> SpeechDefaults:
-        return cls(
-            dict(settings.default_voice), settings.default_language, settings.default_format, settings.unspeakable
-        )
+    def of(
+        cls, settings: Settings, model_languages: Mapping[str, Collection[Language]] = MappingProxyType({})
+    ) -> SpeechDefaults:
+        named = dict(settings.default_voice), settings.default_language, settings.default_format
+        return cls(*named, settings.unspeakable, model_languages)
 
     def voice(self, language: str | None = None) -> str:
         """The voice for a language of any spelling; without one, for DEFAULT_LANGUAGE."""
         code = language or self.language
-        known = None if code is None or languages.is_auto(code) else languages.find(code)
-        named = self.voice_of(known) if known else None
-        return named or self.voices.get(ALL_LANGUAGES) or self.voice_of(languages.EN_US) or BUILT_IN_VOICE
+        known = None if code is None or languages.is_auto(code) else languages.find(code, languages.ALL)
+        if known and (named := self.voice_of(known)):
+            return named
+        of_all = self.voices.get(ALL_LANGUAGES)
+        if of_all and (known is None or language in (None, self.language) or self._speaks(of_all, known)):
+            return of_all
+        return self.voice_of(languages.EN_US) or BUILT_IN_VOICE
+
+    def _speaks(self, voice: str, language: Language) -> bool:
+        """Kokoro's own voices read every language, those of another model only the ones that it has."""
+        return language in self.model_languages.get(voice.partition("/")[0], languages.ALL)
 
     def voice_of(self, language: Language) -> str | None:
         """The voice that DEFAULT_VOICE names for a language, of this country before others."""
-        same = (code for code in self.voices if code and languages.same(languages.parse(code), language))
+        same = (code for code in self.voices if code and languages.same(languages.parse(code, languages.ALL), language))
         return self.voices.get(language.code) or next((self.voices[code] for code in same), None)
 
 

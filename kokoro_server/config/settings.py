@@ -161,8 +161,8 @@ class Settings(BaseModel):
     knows."""
     models_path: FilePath | None = setting(OPERATORS, "MODELS_PATH", None)
     """Models beside Kokoro v1.0: a folder with a folder for each; see docs/guide/models.md. A request names one in its
-    voice, as in de-kikiri/df_anna, or in the field `model` of OpenAI's API. A model is loaded when it is first used.
-    The folder is read at the start. Empty: Kokoro v1.0 alone."""
+    voice, as in de-kikiri/df_anna, or in the field `model` of OpenAI's API. A model is loaded when it is first used;
+    four are kept in memory. The folder is read at the start. Empty: Kokoro v1.0 alone."""
     tracing: Literal["auto", "on", "off"] = setting(OPERATORS, "TRACING", "auto")
     """Whether requests are traced, for OpenTelemetry. auto: only if OTEL_EXPORTER_OTLP_ENDPOINT is set. on: without
     that variable, traces go to http://localhost:4318. OpenTelemetry's other variables hold too: OTEL_SERVICE_NAME,

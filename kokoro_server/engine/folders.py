@@ -18,19 +18,24 @@ from kokoro_server.assets.models import shape, weights
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.assets.models.shape import ModelConfig
 from kokoro_server.assets.models.weights import ConvertedWeights
-from kokoro_server.config.settings import CpuPrecision, Settings
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, loader, vocab
 from kokoro_server.engine.cpu import build_cache
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.engine.protocol import Engine
+from kokoro_server.engine.protocol import Engine, Style
 from kokoro_server.engine.speed import BestSpeed
 from kokoro_server.errors import AssetError
 from kokoro_server.observability.conditions import Condition, Reason
 
 log = logging.getLogger(__name__)
 
-LoadFolder = Callable[[Settings, ModelFolder], LoadedModel]
+MAX_LOADED = loader.MAX_FOLDER_MODELS
+# The styles are those of some voices, for CALIBRATED_TOKENS phonemes: int8 is calibrated and checked with them.
+LoadFolder = Callable[[Settings, ModelFolder, Sequence[Style]], LoadedModel]
+CALIBRATED_TOKENS = 60  # four seconds of speech
+CALIBRATED_VOICES = 8
+CHECKED_ROWS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,14 @@ def converted(settings: Settings, model: ModelFolder) -> ConvertedWeights:
     return weights.ensure(settings.cache_dir, model.weights, model.config, partial(_shapes, model.config))
 
 
-def load(settings: Settings, model: ModelFolder) -> LoadedModel:
-    """Convert and build what is missing, load the model and warm it up. Takes seconds, the first time a minute."""
+def load(settings: Settings, model: ModelFolder, styles: Sequence[Style]) -> LoadedModel:
+    """Convert and build what is missing, load the model and warm it up. Takes seconds, the first time minutes."""
     started = time.perf_counter()
     backend = backend_of(settings, model)
     made, other_sizes = converted(settings, model), bool(model.config.differences(built_in()))
     graphs, precision = None, Condition(Reason.MODELS)
     if backend == "onnx":
-        graphs = _graphs(settings, made, model, precision)
+        graphs = _graphs(settings, made, model, styles, precision)
     ready = _Ready(settings, model, made, other_sizes, graphs)
     engines = _engines(ready)
     compute, kernels = str(getattr(engines[0], "precision", "fp32")), str(getattr(engines[0], "kernels", "torch"))
@@ -111,38 +116,51 @@ def _shapes(config: ModelConfig) -> convert.TensorShapes:
     return skeleton.shapes(config.content)
 
 
-def _graphs(settings: Settings, made: ConvertedWeights, model: ModelFolder, condition: Condition) -> Path:
+def _graphs(
+    settings: Settings, made: ConvertedWeights, model: ModelFolder, styles: Sequence[Style], condition: Condition
+) -> Path:
     """Graphs in the precision of the settings. Int8 must be near single precision, or that is used.
 
-    How near Kokoro v1.0 is has been measured. For other weights both are built, once, and speak a few texts.
+    For Kokoro v1.0 it is calibrated, and known to be near. For other weights it is calibrated here, once; then both are
+    built and speak a few texts.
     """
 
-    def built(precision: CpuPrecision) -> Path:
-        return build_cache.ensure(settings.cache_dir, made.path, build_cache.key(made.digest, precision))
+    def in_fp32() -> Path:
+        return build_cache.ensure(settings.cache_dir, made.path, build_cache.key(made.digest, "fp32"))
 
     if settings.cpu_precision == "fp32":
-        return built("fp32")
-    verdict = made.path.with_suffix(".json")
-    key = build_cache.key(made.digest, "int8").name
-    try:
-        known = json.loads(verdict.read_text(encoding="utf-8"))
-        distance = known["distance"] if known["key"] == key else None
-    except (OSError, ValueError, KeyError, TypeError):
-        distance = None
-    from kokoro_server.engine.cpu import fidelity, moments
+        return in_fp32()
+    from kokoro_server.engine.cpu import calibration, fidelity, moments
 
+    if moments.fitted_on(load_file(made.path)):
+        return build_cache.ensure(settings.cache_dir, made.path, build_cache.key(made.digest, "int8"))
+    rows = calibration.rows_of(model.config.vocabulary, styles, CALIBRATED_TOKENS)
+    key = build_cache.key(calibration.digest(made.digest), "int8")
+
+    def in_int8() -> Path:
+        return build_cache.ensure(settings.cache_dir, made.path, key, partial(calibration.build_calibrated, rows))
+
+    verdict = made.path.with_suffix(".json")
+    distance = _known_distance(verdict, key.name)
     if distance is None:
-        if moments.fitted_on(load_file(made.path)):
-            distance = 0.0
-        else:
-            log.info("comparing int8 with single precision, once model=%s", model.name)
-            distance = fidelity.distance(built("int8"), built("fp32"), model.config.vocabulary)
-            log.info("compared model=%s distance=%.2f allowed=%.2f", model.name, distance, fidelity.ALLOWED)
-        files.atomic_write(verdict, json.dumps({"key": key, "distance": distance}).encode())
+        log.info("calibrating int8, and comparing it with single precision, once model=%s", model.name)
+        checked = calibration.rows_of(model.config.vocabulary, styles[:CHECKED_ROWS], CALIBRATED_TOKENS, seed=1)
+        distance = fidelity.distance(in_int8(), in_fp32(), checked)
+        log.info("compared model=%s distance=%.2f allowed=%.2f", model.name, distance, fidelity.ALLOWED)
+        files.atomic_write(verdict, json.dumps({"key": key.name, "distance": distance}).encode())
     if distance <= fidelity.ALLOWED:
-        return built("int8")
+        return in_int8()
     condition.set(
         f"the model {model.name} runs in single precision, which takes about twice as long: in int8 its sound would "
         f"differ {distance:.2f} times as much as by another seed; at most {fidelity.ALLOWED:g} is allowed"
     )
-    return built("fp32")
+    return in_fp32()
+
+
+def _known_distance(verdict: Path, key: str) -> float | None:
+    """As it was found when the build with this key was made."""
+    try:
+        known = json.loads(verdict.read_text(encoding="utf-8"))
+        return float(known["distance"]) if known["key"] == key else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

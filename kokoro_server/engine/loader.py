@@ -28,6 +28,9 @@ from kokoro_server.runtime.machine import available_cores
 log = logging.getLogger(__name__)
 
 IMPROVE_EVERY_S = 3600.0  # between attempts to fetch better weights: a start waits for them, and starts may be frequent
+# Models of MODELS_PATH in memory at once: each takes about as much as Kokoro v1.0. Another one takes the place of the
+# one that has been idle longest.
+MAX_FOLDER_MODELS = 4
 INT8_WEIGHTS = (
     "the weights come from an int8 file, a little below full quality: no source of full precision could be reached. "
     "A start tries again, at most once an hour; 'kokoro-server assets fetch' does so at once"
@@ -189,7 +192,7 @@ def torch_engines(
 
 def _model_count(settings: Settings) -> int:
     """How many models share the memory of a GPU, each in an equal part."""
-    return 1 + len(scan(settings.models_path).models) if settings.models_path else 1
+    return 1 + min(MAX_FOLDER_MODELS, len(scan(settings.models_path).models)) if settings.models_path else 1
 
 
 def ensure_graphs(settings: Settings) -> tuple[Assets, Path]:

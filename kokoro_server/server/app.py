@@ -37,22 +37,19 @@ from kokoro_server.api.routes import batch, bulk, health, monitoring, reading, t
 from kokoro_server.api.routes.jobs import endpoints as jobs
 from kokoro_server.api.routes.jobs.watching import Watches
 from kokoro_server.api.speech import parse_line
-from kokoro_server.assets.catalog import CATALOG
-from kokoro_server.assets.models.folder import ModelShelf, scan
 from kokoro_server.audio import encode
-from kokoro_server.batching.lazy_queue import LazyQueue
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.callers.limits import CallerCounts, CallerLimits, LocalLimits
 from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
-from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
+from kokoro_server.config.defaults import BUILT_IN_VOICE, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends, folders, loader
 from kokoro_server.engine.folders import LoadFolder
 from kokoro_server.engine.loader import LoadedModel
-from kokoro_server.errors import ConfigError, KokoroError
+from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.of_model import ModelG2P
@@ -68,8 +65,9 @@ from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.machine import available_memory
 from kokoro_server.runtime.threads import in_daemon_thread
-from kokoro_server.server.models import StartModel, folder_loader, served_models
+from kokoro_server.server.models import folder_models, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
+from kokoro_server.synthesis.models import ModelQueues
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
 from kokoro_server.synthesis.speech import ModelText, Speech
 from kokoro_server.synthesis.synthesizer import SpeechLimits, Synthesizer
@@ -77,9 +75,10 @@ from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
-from kokoro_server.voices import VoiceBook, mix
+from kokoro_server.voices import VoiceBook
 from kokoro_server.voices.custom import CustomVoices
-from kokoro_server.voices.of_model import ModelVoices
+from kokoro_server.voices.custom.keeper import check_default_voices
+from kokoro_server.voices.of_model import ModelVoices, defaults_of
 
 log = logging.getLogger(__name__)
 
@@ -124,11 +123,14 @@ async def running_services(
         queue = BatchQueue(model.engines, options, model=model.reloadable, metrics=metrics, on_fatal=on_fatal)
         await queue.start()
         stack.push_async_callback(queue.stop)
+        models = folder_models(settings, load_folder, on_fatal)
+        if models:
+            stack.push_async_callback(models.stop)
         yield await stack.enter_async_context(
             assembled(
                 *(settings, model, queue, child, metrics),
                 max_g2p_calls=G2P_CALLS,
-                load_folder=partial(folder_loader, settings, load_folder, on_fatal),
+                others=models,
             )
         )
 
@@ -137,15 +139,7 @@ def check_files(settings: Settings) -> None:
     """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
-    if settings.models_path:
-        scan(settings.models_path)
-    custom = CustomVoices(settings.voices_path, CATALOG.voices).voices if settings.voices_path else {}
-    for voice in dict(settings.default_voice).values():
-        try:
-            mix.parse(voice, {*CATALOG.voices, *custom})
-        except KokoroError as error:
-            message = error.message.replace("GET /voices", "'kokoro-server voices'")
-            raise ConfigError(f"DEFAULT_VOICE: {message}") from None
+    check_default_voices(settings)
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
@@ -166,15 +160,14 @@ async def assembled(
     metrics: Metrics,
     max_g2p_calls: int = MAX_CALLS_EVER,
     processes: int = 1,
-    load_folder: StartModel | None = None,
+    others: ModelQueues | None = None,
 ) -> AsyncIterator[Services]:
     """The services around a running queue. Without `g2p_process`, texts are read by the service at G2P_SERVICE_URL.
 
-    `processes` of the server have such services. `load_folder` starts a model of MODELS_PATH.
+    `processes` of the server have such services. `others` are the models of MODELS_PATH.
     """
     lexicon = Lexicon.load(settings.lexicon_path) if settings.lexicon_path else None
-    shelf = scan(settings.models_path) if settings.models_path and load_folder else ModelShelf()
-    other_voices = {name: ModelVoices(folder) for name, folder in shelf.models.items()}
+    other_voices = {name: ModelVoices(folder) for name, folder in others.shelf.models.items()} if others else {}
     voice_book = VoiceBook(model.facts.voices, other_voices)
     custom_voices = CustomVoices(settings.voices_path, voice_book.built_in()) if settings.voices_path else None
     g2p_condition = g2p_process.condition if g2p_process else Condition(Reason.G2P)
@@ -195,20 +188,20 @@ async def assembled(
         files = tuple(file.condition for file in (lexicon, custom_voices) if file)
         conditions = (g2p_condition, *files, _formats_condition())
         models = None
-        if settings.models_path and load_folder:
+        if others:
 
-            def speaker(spoken: ModelVoices, lazy: LazyQueue, g2p: ModelG2P, text: ModelText) -> Synthesizer:
+            def speaker(spoken: ModelVoices, lazy: SpeechQueue, g2p: ModelG2P, text: ModelText) -> Synthesizer:
                 own_pace = partial(_pace, lazy)
                 timer, refuse = metrics.g2p_time.time, settings.unspeakable or "refuse"
                 own = Reader(g2p, _sizes(settings), None, timer, own_pace, refuse, text.vocabulary)
                 book = VoiceBook.fixed(spoken)
                 return Synthesizer(own, lazy, book, limits, clip_memory, dict(settings.pauses), text)
 
-            models = served_models(shelf, other_voices, BatchingOptions.of(settings), load_folder, g2p, speaker)
-            stack.push_async_callback(models.stop)
+            models = served_models(others, other_voices, g2p, speaker)
             synthesizer.attach(models.choose)
         services = Services(
             *(settings, model, voice_book, pace, queue, g2p, g2p_process, synthesizer, metrics, custom_voices, models),
+            defaults=speech_defaults.get(),
             other_conditions=conditions,
         )
         metrics.watch_conditions(lambda: services.conditions)
@@ -304,7 +297,7 @@ def create_app(
                 yield
 
     keys = configured_keys(settings)
-    defaults = SpeechDefaults.of(settings)
+    defaults = defaults_of(settings)
     metrics = Metrics(worker.name) if worker else Metrics()
     siblings = worker.siblings if worker else Siblings()
     counts = CallerCounts(settings.rate_limit, settings.max_concurrent_requests)

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from kokoro_server import languages
-from kokoro_server.assets.models.folder import ModelFolder
-from kokoro_server.batching.lazy_queue import LazyQueue
+from kokoro_server.assets.models.folder import ModelFolder, ModelShelf
+from kokoro_server.batching.speech_queue import SpeechQueue
 from kokoro_server.config.defaults import default_language
 from kokoro_server.errors import EngineUnavailable, UnknownLanguage
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Synthesizer
-from kokoro_server.voices.of_model import ModelVoices
+from kokoro_server.voices.of_model import ModelVoices, is_default
 
 RETRY_AFTER = 60.0  # seconds; a person must repair it
 
 
-@dataclass(slots=True, eq=False)
+class ModelQueues(Protocol):
+    """Loads the models of MODELS_PATH, in this process or in the engine process."""
+
+    @property
+    def shelf(self) -> ModelShelf: ...
+    @property
+    def queues(self) -> Mapping[str, SpeechQueue]:
+        """One for each model of the shelf."""
+
+    @property
+    def conditions(self) -> Sequence[Condition]: ...
+    async def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ServedModel:
     folder: ModelFolder
     voices: ModelVoices
-    queue: LazyQueue
+    queue: SpeechQueue
     synthesizer: Synthesizer
-    condition: Condition = field(default_factory=lambda: Condition(Reason.MODELS))  # whether it can be loaded
-    loaded_conditions: Callable[[], Sequence[Condition]] = tuple  # of the model as it is loaded
 
     def language(self, speech: Speech) -> str | None:
         """That of the speech. DEFAULT_LANGUAGE is not meant for models that do not have it."""
@@ -44,34 +57,36 @@ class ServedModel:
             "name": self.folder.name,
             "title": card.name,
             "license": card.license,
-            "state": self.queue.load_state,
+            "state": self.queue.model_state()["state"],
             "languages": [each.language.code for each in card.languages],
             "voices": len(self.folder.voices),
         }
 
 
 class ServedModels:
-    """`broken`: by name, what is wrong with models that cannot be used."""
-
-    def __init__(self, models: Mapping[str, ServedModel], broken: Mapping[str, str]) -> None:
+    def __init__(self, models: Mapping[str, ServedModel], loader: ModelQueues) -> None:
         self.models = models
-        self.broken = broken
+        self.broken = broken = loader.shelf.broken
+        self._loader = loader
         self._broken = tuple(
             Condition(Reason.MODELS, f"the model {name} cannot be used: {reason}") for name, reason in broken.items()
         )
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        of_models = (each for model in self.models.values() for each in (model.condition, *model.loaded_conditions()))
-        return (*self._broken, *of_models)
+        return (*self._broken, *self._loader.conditions)
 
     def choose(self, speech: Speech) -> tuple[Synthesizer, Speech] | None:
-        """The model of the voice's name, else the one that a field of the request names; None for the server's own."""
+        """The model of the voice's name, else the one that a field of the request names; None for the server's own.
+
+        A default voice gives way to that field.
+        """
         name, slash, _ = speech.first_voice.partition("/")
-        if slash and (name in self.models or name in self.broken):
+        asked = speech.model in self.models or speech.model in self.broken
+        if slash and (name in self.models or name in self.broken) and not (asked and is_default(speech.first_voice)):
             model = self._usable(name)
             return model.synthesizer, replace(speech, model=None, language=model.language(speech))
-        if speech.model and (speech.model in self.models or speech.model in self.broken):
+        if speech.model and asked:
             model = self._usable(speech.model)
             voice = model.voices.given(speech.first_voice)
             speech = replace(speech, model=None, language=model.language(speech))
@@ -85,10 +100,6 @@ class ServedModels:
         """For `/health`."""
         broken = [{"name": name, "state": "broken", "reason": reason} for name, reason in self.broken.items()]
         return [*(model.shown() for model in self.models.values()), *broken]
-
-    async def stop(self) -> None:
-        for model in self.models.values():
-            await model.queue.stop()
 
     def _usable(self, name: str) -> ServedModel:
         if name in self.broken:

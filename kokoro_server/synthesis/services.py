@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kokoro_server.batching.speech_queue import SpeechQueue
+from kokoro_server.config.defaults import SpeechDefaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.g2p.client import G2PClient
@@ -60,6 +61,7 @@ class Services:
     metrics: Metrics
     custom_voices: CustomVoices | None = None  # if VOICES_PATH is set
     models: ServedModels | None = None  # if MODELS_PATH is set
+    defaults: SpeechDefaults = field(default_factory=SpeechDefaults)
     other_conditions: tuple[Condition, ...] = ()  # of services beside the model and the jobs
     jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS))
     lost_jobs_condition: Condition = field(default_factory=lambda: Condition(Reason.JOBS_LOST))

@@ -94,7 +94,10 @@ class Synthesizer:
 
     def _chosen(self, speech: Speech) -> tuple[Synthesizer, Speech]:
         """The synthesizer of the model that speaks, and the speech with a voice of that model."""
-        return self._choose(speech) or (self, speech)
+        chosen = self._choose(speech)
+        if chosen is None and self._voices.now.models and asks_for_auto(speech):
+            chosen = self._choose(self.settled(speech))  # DEFAULT_VOICE may name a model for the language of the text
+        return chosen or (self, speech)
 
     def full_name(self, voice: str, model: str | None) -> str:
         """The name of a voice with that of the model, if a field of the request names one of MODELS_PATH.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from kokoro_server.assets.models.folder import ModelFolder
-from kokoro_server.config.defaults import BUILT_IN_VOICE, default_voice
-from kokoro_server.errors import AssetError, UnknownVoice
+from collections.abc import Mapping
+from contextlib import suppress
+
+from kokoro_server.assets.models.folder import ModelFolder, scan
+from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
+from kokoro_server.config.settings import Settings
+from kokoro_server.engine.protocol import Style
+from kokoro_server.errors import AssetError, ConfigError, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.voices import levels, mix
 from kokoro_server.voices.book import VoiceSnapshot
@@ -59,7 +64,7 @@ class ModelVoices(VoiceSnapshot):
         try:
             return self.canonical(voice)
         except UnknownVoice:
-            if voice not in OPENAI_VOICES and voice not in (default_voice(), BUILT_IN_VOICE):
+            if voice not in OPENAI_VOICES and not is_default(voice):
                 raise
             return self._prefix + self._model.default_voice
 
@@ -81,10 +86,37 @@ class ModelVoices(VoiceSnapshot):
         return VoiceInfo(self._prefix + name, plain.title, spoken.language.letter, plain.gender, None)
 
 
+def is_default(voice: str) -> bool:
+    """Whether a voice may be there because a request has named none."""
+    return voice == BUILT_IN_VOICE or voice in speech_defaults.get().voices.values()
+
+
+def defaults_of(settings: Settings) -> SpeechDefaults:
+    """The defaults of the settings. DEFAULT_VOICE may name voices of other models."""
+    models: Mapping[str, ModelFolder] = {}
+    if settings.models_path and any("/" in voice for _, voice in settings.default_voice):
+        with suppress(ConfigError):  # which a server reports when it starts
+            models = scan(settings.models_path).models
+    spoken = {name: [each.language for each in model.card.languages] for name, model in models.items()}
+    return SpeechDefaults.of(settings, spoken)
+
+
 def check_packs(model: ModelFolder) -> None:
     """Reads every voice. Raises AssetError for one that is damaged."""
-    for path in model.voices.values():
-        try:
-            read_pack(path)
-        except OSError as error:
-            raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error
+    for name in model.voices:
+        _pack(model, name)
+
+
+def some_styles(model: ModelFolder, voices: int, tokens: int) -> list[Style]:
+    """The styles of a few voices, evenly among all, for texts of so many phonemes."""
+    names = [*model.voices]
+    chosen = dict.fromkeys(names[place * len(names) // voices] for place in range(voices))
+    return [_pack(model, name)[tokens - 1].copy() for name in chosen]
+
+
+def _pack(model: ModelFolder, name: str) -> Pack:
+    path = model.voices[name]
+    try:
+        return read_pack(path)
+    except OSError as error:
+        raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error

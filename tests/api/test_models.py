@@ -17,9 +17,6 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from kokoro_server.config.settings import Settings
-from kokoro_server.errors import ConfigError
-from kokoro_server.server.processes.run import worker_count
 from tests import other_models, servers
 from tests.assets.test_models import FOLDERS, described
 from tests.servers import TINY, Server
@@ -52,12 +49,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module", params=["1", "2"])
+def server(models: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """With one process, and with two and an engine process."""
     home = tmp_path_factory.mktemp("server")
     environ = {"MODELS_PATH": str(models), "KOKORO_CACHE_DIR": str(home / "cache"), "KOKORO_IDLE_UNLOAD_S": "1"}
     environ |= {"DEFAULT_LANGUAGE": "fr"}  # which none of these models has
-    environ |= {"SERVER_PROCESSES": "1", "KOKORO_BACKEND": "torch", "KOKORO_DEVICE": "cpu"}
+    environ |= {"SERVER_PROCESSES": request.param, "KOKORO_BACKEND": "torch", "KOKORO_DEVICE": "cpu"}
     with servers.running(TINY, home / "log", **environ) as running:
         yield running
 
@@ -315,13 +313,6 @@ def test_jobs_and_batches_speak_with_them(server: Server) -> None:
     with httpx.stream("POST", f"{server.url}/tts/bulk", json=clips, timeout=120) as lines:
         assert lines.status_code == 200
         assert b"error" not in lines.read()
-
-
-def test_several_processes_are_refused_plainly(models: Path) -> None:
-    settings = Settings.load({"MODELS_PATH": str(models), "SERVER_PROCESSES": "2"}, dotenv=None)
-    with pytest.raises(ConfigError, match="SERVER_PROCESSES=2: not together with MODELS_PATH"):
-        worker_count(settings)
-    assert worker_count(Settings.load({"MODELS_PATH": str(models)}, dotenv=None)) == 1
 
 
 def test_health_of_a_server_without_models_has_no_such_key(tiny_server: Server) -> None:

@@ -11,6 +11,7 @@ import pytest
 from kokoro_server.batching import BatchingOptions, BatchQueue
 from kokoro_server.batching.entry import Deadline
 from kokoro_server.batching.lazy_queue import LazyQueue
+from kokoro_server.batching.model_slots import ModelSlot, ModelSlots
 from kokoro_server.errors import EngineUnavailable, TooBusy
 from tests.batching.doubles import EchoEngine, make_row, name_of, settle
 
@@ -21,9 +22,9 @@ class Load:
     def __init__(self, options: BatchingOptions | None = None) -> None:
         self.times = 0
         self.loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.queue = LazyQueue("german", options or BatchingOptions(), self._start)
+        self.queue = LazyQueue("german", options or BatchingOptions(), ModelSlots(1, 30.0), self._start)
 
-    async def _start(self) -> BatchQueue:
+    async def _start(self, _slot: ModelSlot) -> BatchQueue:
         self.times += 1
         await self.loaded
         queue = BatchQueue([EchoEngine()], BatchingOptions())

@@ -12,11 +12,14 @@ from kokoro_server.assets.models import folder
 from kokoro_server.assets.models.weights import ConvertedWeights
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import folders, vocab
-from kokoro_server.engine.cpu import build, build_cache, fidelity
+from kokoro_server.engine.cpu import build, build_cache, calibration, fidelity
+from kokoro_server.engine.protocol import STYLE_DIM
 from kokoro_server.errors import AssetError
 from kokoro_server.observability.conditions import Condition, Reason
 from tests import tiny_model
 from tests.assets.test_models import described
+
+STYLES = list((0.15 * np.random.default_rng(0).standard_normal((3, STYLE_DIM))).astype(np.float32))
 
 
 def graphs(folder: Path, **scaled: float) -> Path:
@@ -30,12 +33,12 @@ def graphs(folder: Path, **scaled: float) -> Path:
 
 
 def test_the_distance_of_two_builds(tmp_path: Path) -> None:
-    exact = graphs(tmp_path / "exact")
-    assert fidelity.distance(exact, exact, vocab.ids()) == 0
-    near = fidelity.distance(graphs(tmp_path / "near", conv_post=1.01), exact, vocab.ids())
-    far = fidelity.distance(graphs(tmp_path / "far", conv_post=3.0), exact, vocab.ids())
+    exact, rows = graphs(tmp_path / "exact"), calibration.rows_of(vocab.ids(), STYLES, 24)
+    assert fidelity.distance(exact, exact, rows) == 0
+    near = fidelity.distance(graphs(tmp_path / "near", conv_post=1.01), exact, rows)
+    far = fidelity.distance(graphs(tmp_path / "far", conv_post=3.0), exact, rows)
     assert 0 < near < far
-    assert fidelity.distance(graphs(tmp_path / "nan", conv_post=np.nan), exact, vocab.ids()) == np.inf
+    assert fidelity.distance(graphs(tmp_path / "nan", conv_post=np.nan), exact, rows) == np.inf
 
 
 @pytest.mark.parametrize(("distance", "precision"), [(0.1, "int8"), (5.0, "fp32"), (np.inf, "fp32")])
@@ -49,14 +52,14 @@ def test_int8_that_is_too_far_off_is_not_used(
         return distance
 
     monkeypatch.setattr(fidelity, "distance", measure)
-    monkeypatch.setattr(build_cache, "ensure", lambda _cache, _weights, key: Path(key.precision))
+    monkeypatch.setattr(build_cache, "ensure", lambda _cache, _weights, key, *_: Path(key.precision))
     save_file({"decoder.a": np.ones(1, np.float32)}, tmp_path / "a.safetensors")
     made = ConvertedWeights(tmp_path / "a.safetensors", "0" * 64)
     settings = Settings.load({"KOKORO_CACHE_DIR": str(tmp_path)}, dotenv=None)
     model = folder.read(described(tmp_path / "models"))
     for _ in range(2):  # the second time it is known
         condition = Condition(Reason.MODELS)
-        assert folders._graphs(settings, made, model, condition) == Path(precision)
+        assert folders._graphs(settings, made, model, STYLES, condition) == Path(precision)
         assert (condition.current is not None) == (precision == "fp32")
         assert len(measured) == 1
 

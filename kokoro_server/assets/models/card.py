@@ -93,7 +93,7 @@ def check(content: JsonObject) -> ModelCard:
 
 def _language(code: str, table: object) -> CardLanguage:
     place = f"[languages.{code:.{MAX_ENTRY}}]"
-    found = languages.find(code, (*languages.LANGUAGES, *languages.OTHERS.values()))
+    found = languages.find(code, languages.ALL)
     if found is None:
         known = ", ".join((*(each.code for each in languages.LANGUAGES), *languages.OTHERS))
         raise ValueError(f"{place}: no language of espeak-ng or misaki has this code; use one of {known}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from kokoro_server.assets.models import card, shape, weights
@@ -39,6 +40,7 @@ class ModelFolder:
     config: ModelConfig
     weights: Path
     voices: Mapping[str, Path]  # by name
+    identity: str  # changes with config.json and with the file of the weights
 
     @property
     def default_voice(self) -> str:
@@ -84,7 +86,8 @@ def read(path: Path) -> ModelFolder:
         described = card.read(path / card.FILE)
         config = shape.read(path / shape.FILE)
         found = _weights(path, described.weights)
-        return ModelFolder(path.name, path, described, config, found, _voices(path / VOICES, described))
+        voices, identity = _voices(path / VOICES, described), _identity(path / shape.FILE, found)
+        return ModelFolder(path.name, path, described, config, found, voices, identity)
     except OSError as error:
         raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error
 
@@ -115,6 +118,12 @@ def _weights(folder: Path, named: str | None) -> Path:
         f"{folder}: has several files of weights, {', '.join(path.name for path in found[:5])}; name one of them in "
         f'{card.FILE}: weights = "{found[0].name}"'
     )
+
+
+def _identity(config: Path, found: Path) -> str:
+    """By the size and time of the weights: to read them all would take too long."""
+    stat = found.stat()
+    return sha256(config.read_bytes() + f"{found.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
 
 
 def _voices(folder: Path, described: ModelCard) -> dict[str, Path]:

@@ -104,22 +104,26 @@ class Casting:
         """Raises an error for an unknown voice or language, before it fails at its first use, maybe hours later."""
         known = {voice.name for voice in self._voices}
         for spec in filter(None, (options.voice, options.dialogue_voice, *options.cast.values())):
-            mix.parse(spec, known)
+            model, slash, _ = spec.partition("/")
+            prefix = model.strip() + slash
+            mix.parse(spec.replace(prefix, "") if slash else spec, {name.removeprefix(prefix) for name in known})
         if options.language:
-            languages.parse(options.language)
+            languages.parse(options.language, languages.ALL)
 
     def _language_of(self, spec: str) -> Language:
         """The language of a voice, or of the first voice in a mix."""
-        first = (re.match(r"\s*([\w.-]+)", spec) or [spec, spec])[1]
+        first = (re.match(r"\s*((?:[\w.-]+/)?[\w.-]+)", spec) or [spec, spec])[1]
         name = OPENAI_VOICES.get(first, first)
-        known = next((languages.parse(voice.language) for voice in self._voices if voice.name == name), None)
+        known = next(
+            (languages.parse(voice.language, languages.ALL) for voice in self._voices if voice.name == name), None
+        )
         return known or languages.of_voice(name)
 
 
 def _parsed(tag: str) -> Language | None:
     for code in (tag, tag.replace("_", "-").partition("-")[0]):
         try:
-            return languages.parse(code)
+            return languages.parse(code, languages.ALL)
         except UnknownLanguage:
             continue
     return None

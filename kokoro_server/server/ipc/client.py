@@ -7,7 +7,7 @@ import itertools
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,15 @@ from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBufferView
 from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import EngineStatus, Greeting, MessageKind, OutcomeHead
+from kokoro_server.server.ipc.wire import (
+    OWN_MODEL,
+    Admit,
+    EngineStatus,
+    Greeting,
+    MessageKind,
+    ModelStatus,
+    OutcomeHead,
+)
 
 CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine process
 CONNECT_TIMEOUT = 5.0
@@ -68,6 +76,7 @@ class RemoteQueue(SpeechQueue):
         self._snapshot: QueueSnapshot  # the last one received; set by the first greeting
         self.condition = Condition(Reason.ENGINE)
         self.publish: Callable[[], object] = lambda: None  # publishes this process's shared state
+        self.on_status: Callable[[], object] = lambda: None  # called for each status of the engine process
         self._greeted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -134,15 +143,18 @@ class RemoteQueue(SpeechQueue):
             }
         return self._snapshot
 
+    def admission(self, ticket: Ticket | None = None) -> AbstractAsyncContextManager[None]:
+        return self.admitted(ticket or self.ticket())
+
     @asynccontextmanager
-    async def admission(self, ticket: Ticket | None = None) -> AsyncIterator[None]:
-        ticket = ticket or self.ticket()
+    async def admitted(self, ticket: Ticket, model: str = OWN_MODEL) -> AsyncIterator[None]:
+        """`admission`, by the queue of this model."""
         if self._connection is None and len(self._waiting) >= self.options.max_queue_size:
             waiting = f"{len(self._waiting)} texts and rows wait for it already"
             raise TooBusy(f"the engine process is being restarted, and {waiting}", retry_after=RETRY_AFTER)
         number = next(self._numbers)
         deadline = ticket.first_deadline.admission
-        message = wire.admit(number, deadline, ticket.priority, ticket.caller, admitted=ticket.admitted)
+        message = Admit(deadline, ticket.priority, ticket.caller, ticket.admitted, model).encode(number)
         try:
             await self._request(number, message, deadline)
             ticket.admitted = True
@@ -150,11 +162,15 @@ class RemoteQueue(SpeechQueue):
         finally:  # also when it was cancelled before the answer came
             self._leave(MessageKind.ARRIVED, number)
 
-    def enqueue(self, submission: Submission) -> asyncio.Future[Outcome]:
+    def enqueue(self, submission: Submission, model: str = OWN_MODEL) -> asyncio.Future[Outcome]:
         number = next(self._numbers)
-        answer = self._request(number, wire.submit(number, submission), submission.deadline)
+        answer = self._request(number, wire.submit(number, submission, model), submission.deadline)
         answer.add_done_callback(partial(self._cancel_if_abandoned, number))
         return answer
+
+    def status_of(self, model: str) -> ModelStatus | None:
+        """Of a model of MODELS_PATH; None if the engine process does not have it, or is away."""
+        return self._status.models.get(model) if self._connection else None
 
     async def ask(self, kind: MessageKind, name: str = "") -> Any:
         """Raises EngineUnavailable while the engine process is away."""
@@ -186,6 +202,7 @@ class RemoteQueue(SpeechQueue):
         self._status = status
         self._connection = connection
         self.condition.clear()
+        self.on_status()
         self._greeted.set()
         if status.greeting:  # the first message of a new engine process
             for waiting in self._waiting.values():

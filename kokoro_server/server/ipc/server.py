@@ -6,28 +6,40 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from kokoro_server.batching.entry import Outcome
+from kokoro_server.batching.lazy_queue import LazyQueue
 from kokoro_server.batching.queue import BatchQueue
 from kokoro_server.callers.limits import CallerCounts
 from kokoro_server.engine.facts import ModelFacts
-from kokoro_server.errors import KokoroError
+from kokoro_server.errors import EngineUnavailable, KokoroError
 from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
 from kokoro_server.server.ipc.audio_buffers import AudioBuffers
 from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import ID, EngineStatus, Greeting, MessageKind
+from kokoro_server.server.ipc.wire import ID, OWN_MODEL, Admit, EngineStatus, Greeting, MessageKind, ModelStatus
 
 log = logging.getLogger(__name__)
 
 STATUS_INTERVAL = 0.5  # seconds between two signs of life
 BUFFER_GRACE = 1.0  # seconds after the end of a connection until its audio buffers are used again
 ACCEPT_PAUSE = 1.0  # seconds to wait for a free descriptor
+UNKNOWN_RETRY_AFTER = 60.0  # seconds; a person must restart the server
 STOP_GRACE = 2.0  # seconds in which API workers must have read what was sent before the end
+
+
+class FolderQueue(Protocol):
+    """A model of MODELS_PATH."""
+
+    @property
+    def queue(self) -> LazyQueue: ...
+    @property
+    def identity(self) -> str: ...
 
 
 class IpcServer:
@@ -42,8 +54,13 @@ class IpcServer:
         buffers: AudioBuffers | None = None,
         publish: Callable[[], object] = lambda: None,
         real_time_factor: float | None = None,
+        models: Mapping[str, FolderQueue] | None = None,
     ) -> None:
-        """`publish` publishes this process's shared state. `real_time_factor` is that of an earlier engine process."""
+        """`publish` publishes this process's shared state. `real_time_factor` is that of an earlier engine process.
+
+        `models` are those of MODELS_PATH.
+        """
+        self._models = models or {}
         self.queue = queue
         self.real_time_factor = real_time_factor or queue.real_time_factor()
         self.publish = publish
@@ -122,7 +139,24 @@ class IpcServer:
 
     def _status(self, greeting: Greeting | None = None) -> EngineStatus:
         queue = self.queue
-        return EngineStatus(queue.ready, queue.device_states(), self.real_time_factor, queue.model_state(), greeting)
+        models = {name: _model_status(model) for name, model in self._models.items()}
+        how = queue.ready, queue.device_states(), self.real_time_factor, queue.model_state()
+        return EngineStatus(*how, greeting, models)
+
+    def folder_queue(self, model: str) -> LazyQueue | None:
+        """The queue of a model of MODELS_PATH; None for the server's own model. Raises EngineUnavailable."""
+        if model == OWN_MODEL:
+            return None
+        if model not in self._models:
+            message = f"the engine process does not have the model {model}: its folder was changed; restart the server"
+            raise EngineUnavailable(message, retry_after=UNKNOWN_RETRY_AFTER)
+        return self._models[model].queue
+
+
+def _model_status(model: FolderQueue) -> ModelStatus:
+    queue = model.queue
+    how = queue.ready, queue.model_state()["state"], queue.max_rows, queue.real_time_factor(), queue.device_states()
+    return ModelStatus(model.identity, *how)
 
 
 class WorkerConnection(IpcConnection):
@@ -131,6 +165,7 @@ class WorkerConnection(IpcConnection):
         self._server = server
         self._rows: dict[int, asyncio.Future[Outcome]] = {}
         self._admissions: dict[int, AbstractContextManager[None]] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}  # admissions that wait for their model
         self._entered: dict[int, str] = {}  # requests that count for a caller's limits
         self._blocks: set[int] = set()  # offsets of audio buffers that it has not given back
         self._handlers: dict[int, Callable[[int, bytes], None]] = {
@@ -163,6 +198,8 @@ class WorkerConnection(IpcConnection):
             future.cancel()
         for admission in self._admissions.values():
             admission.__exit__(None, None, None)
+        for loading in self._loading.values():
+            loading.cancel()
         for caller in self._entered.values():
             self._server.limits.leave(caller)
         # It may still read the audio of earlier outcomes: their buffers must not be used again meanwhile.
@@ -172,8 +209,9 @@ class WorkerConnection(IpcConnection):
         self._blocks.clear()
 
     def _submit(self, number: int, body: bytes) -> None:
+        model, submission = wire.read_submit(body)
         try:
-            future = self._server.queue.enqueue(wire.read_submit(body))
+            future = (self._server.folder_queue(model) or self._server.queue).enqueue(submission)
         except KokoroError as error:
             self.send(wire.failure(number, error))
             return
@@ -210,13 +248,40 @@ class WorkerConnection(IpcConnection):
             self._server.buffers.free(offset)
 
     def _admit(self, number: int, body: bytes) -> None:
-        deadline, priority, admitted, caller = wire.read_admit(body)
-        admission = self._server.queue.admit_text(caller, priority, deadline, admitted=admitted)
+        text = Admit.decode(body)
+        try:
+            lazy = self._server.folder_queue(text.model)
+        except KokoroError as error:
+            self.send(wire.failure(number, error))
+            return
+        if lazy is None:
+            self._admit_to(self._server.queue, number, text)
+        elif lazy.loaded is not None:
+            self._admit_to(lazy.loaded, number, text)
+        else:
+            self._loading[number] = loading = logged_task(self._admit_when_loaded(lazy, number, text))
+            loading.add_done_callback(lambda _: self._loading.pop(number, None))
+
+    def _admit_to(self, queue: BatchQueue, number: int, text: Admit, waited: float = 0.0) -> None:
+        deadline = text.deadline + waited
+        admission = queue.admit_text(text.caller, text.priority, deadline, admitted=text.admitted)
         with self._answering(number):
             admission.__enter__()
             self._admissions[number] = admission
 
+    async def _admit_when_loaded(self, lazy: LazyQueue, number: int, text: Admit) -> None:
+        before = lazy.now()
+        try:
+            queue = await lazy.started()
+        except KokoroError as error:
+            self.send(wire.failure(number, error))
+            return
+        self._server.send_status()  # its pace, by which the text is cut, must come first
+        self._admit_to(queue, number, text, lazy.now() - before)
+
     def _arrived(self, number: int, _body: bytes) -> None:
+        if loading := self._loading.get(number):
+            loading.cancel()
         if admission := self._admissions.pop(number, None):
             admission.__exit__(None, None, None)
 

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -23,9 +24,12 @@ from kokoro_server.observability import tracing
 
 HEADER = struct.Struct("<IB")  # bytes of the body, kind
 ID = struct.Struct("<Q")  # of a request, or the offset of an audio buffer
-# id, deadline, when the audio before it runs out, speed, pitch, seed, tokens, bytes of voice and caller, priority
-ROW = struct.Struct("<QddddqHHHB")
-ADMIT = struct.Struct("<QdBB")  # id, deadline, priority, whether another text of its ticket was admitted
+# id, deadline, when the audio before it runs out, speed, pitch, seed, tokens, bytes of voice, of caller and of model,
+# priority
+ROW = struct.Struct("<QddddqHHHBB")
+# id, deadline, priority, whether another text of its ticket was admitted, bytes of the model
+ADMIT = struct.Struct("<QdBBB")
+OWN_MODEL = ""  # the server's own; others have the names of their folders
 OUTCOME = struct.Struct("<QddIBIIQBd")  # id, times, rows, reason, durations, samples, offset, which audio, peak
 REASONS = tuple(FireReason)
 STYLE_BYTES = STYLE_DIM * 4
@@ -78,32 +82,32 @@ def frame(kind: MessageKind, *body: bytes) -> bytes:
     return b"".join((HEADER.pack(sum(map(len, body)), kind), *body))
 
 
-def submit(number: int, submission: Submission) -> bytes:
+def submit(number: int, submission: Submission, model: str = OWN_MODEL) -> bytes:
     """Packs all fields but `detached`: the API worker gets a copy of the audio in any case."""
-    row, voice, caller = submission.row, submission.voice.encode(), submission.caller.encode()
-    times, sizes = (submission.deadline, submission.runs_out), (len(row.tokens), len(voice), len(caller))
+    row, names = submission.row, [name.encode() for name in (submission.voice, submission.caller, model)]
+    times, sizes = (submission.deadline, submission.runs_out), (len(row.tokens), *map(len, names))
     fixed = ROW.pack(number, *times, row.speed, row.pitch, row.seed, *sizes, submission.priority)
     trace = b"" if submission.trace is None else submission.trace.carrier.encode()
-    return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), voice, caller, trace)
+    return frame(MessageKind.SUBMIT, fixed, array("H", row.tokens).tobytes(), row.style.tobytes(), *names, trace)
 
 
-def read_submit(body: bytes) -> Submission:
-    _, deadline, runs_out, speed, pitch, seed, tokens, voice_bytes, caller_bytes, priority = ROW.unpack_from(body)
+def read_submit(body: bytes) -> tuple[str, Submission]:
+    """The model, and the row for it."""
+    _, deadline, runs_out, speed, pitch, seed, tokens, *sizes, priority = ROW.unpack_from(body)
     style = ROW.size + 2 * tokens
-    voice = style + STYLE_BYTES
-    caller = voice + voice_bytes
-    trace = caller + caller_bytes
+    voice, caller, model, trace = accumulate(sizes, initial=style + STYLE_BYTES)
     ids = array("H", body[ROW.size : style])
     row = Row(tuple(ids), np.frombuffer(body, np.float32, STYLE_DIM, style), speed, pitch, seed)
-    return Submission(
+    submission = Submission(
         row,
         body[voice:caller].decode(),
         Priority(priority),
         deadline,
-        body[caller:trace].decode(),
+        body[caller:model].decode(),
         trace=tracing.received(body[trace:].decode()),
         runs_out=runs_out,
     )
+    return body[model:trace].decode(), submission
 
 
 def outcome(number: int, outcome: Outcome, offset: int | None) -> bytes:
@@ -157,13 +161,27 @@ def read_failure(body: bytes) -> KokoroError:
     return error
 
 
-def admit(number: int, deadline: float, priority: Priority, caller: str, *, admitted: bool) -> bytes:
-    return frame(MessageKind.ADMIT, ADMIT.pack(number, deadline, priority, admitted), caller.encode())
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """A text of the caller that is to be let in, by the queue of the model."""
 
+    deadline: float
+    priority: Priority
+    caller: str
+    admitted: bool  # whether another text of its ticket was
+    model: str = OWN_MODEL
 
-def read_admit(body: bytes) -> tuple[float, Priority, bool, str]:
-    _, deadline, priority, admitted = ADMIT.unpack_from(body)
-    return deadline, Priority(priority), bool(admitted), body[ADMIT.size :].decode()
+    def encode(self, number: int) -> bytes:
+        model = self.model.encode()
+        fixed = ADMIT.pack(number, self.deadline, self.priority, self.admitted, len(model))
+        return frame(MessageKind.ADMIT, fixed, model, self.caller.encode())
+
+    @classmethod
+    def decode(cls, body: bytes) -> Admit:
+        _, deadline, priority, admitted, size = ADMIT.unpack_from(body)
+        caller = ADMIT.size + size
+        model = body[ADMIT.size : caller].decode()
+        return cls(deadline, Priority(priority), body[caller:].decode(), bool(admitted), model)
 
 
 def named(kind: MessageKind, number: int, name: str = "") -> bytes:
@@ -193,6 +211,18 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """Of a model of MODELS_PATH."""
+
+    identity: str  # of its folder, as the engine process has read it
+    ready: bool
+    state: str
+    max_rows: int
+    real_time_factor: float | None
+    devices: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
     """Sent twice a second, as a sign of life, and after a failure."""
 
@@ -201,6 +231,7 @@ class EngineStatus:
     real_time_factor: float | None = None
     model: ModelSnapshot = field(default_factory=lambda: ModelSnapshot(state="unloaded"))
     greeting: Greeting | None = None
+    models: dict[str, ModelStatus] = field(default_factory=dict)  # of MODELS_PATH
 
     def encode(self) -> bytes:
         return frame(MessageKind.STATUS, json.dumps(asdict(self), default=str).encode())  # a Path becomes a str
@@ -208,6 +239,7 @@ class EngineStatus:
     @classmethod
     def decode(cls, body: bytes) -> EngineStatus:
         fields: dict[str, Any] = json.loads(body)
+        fields["models"] = {name: ModelStatus(**status) for name, status in fields["models"].items()}
         if greeting := fields.pop("greeting"):
             model = ModelFacts.from_json(greeting.pop("model"))
             return cls(**fields, greeting=Greeting(model, **greeting))

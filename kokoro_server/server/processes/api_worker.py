@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from kokoro_server.api.middleware.shutdown import RunningRequests
+from kokoro_server.assets.models.folder import scan
 from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.facts import ModelFacts
@@ -27,6 +28,7 @@ from kokoro_server.runtime.sockets import Listeners
 from kokoro_server.server import serving
 from kokoro_server.server.app import assembled, create_app
 from kokoro_server.server.ipc.client import RemoteQueue, SharedLimits
+from kokoro_server.server.ipc.model_client import RemoteModels
 from kokoro_server.server.ipc.shared_state import FIRST_WORKER, SharedState
 from kokoro_server.server.ipc.siblings import Publisher, SharedG2P, SharedSiblings
 from kokoro_server.server.ipc.wire import MessageKind
@@ -64,11 +66,15 @@ class ApiWorker:
             return {"streams": vars(app.state.streams)}
 
         publisher = Publisher(self._slot, metrics, show_streams)
+        path = self._settings.models_path
+        others = RemoteModels(self.queue, scan(path)) if path else None
         try:
             await self.queue.start()
             model = RemoteModel(self.queue.greeting.model, (self.queue.condition,))
             workers = len(self._state.slots) - FIRST_WORKER
-            async with assembled(self._settings, model, self.queue, g2p, metrics, processes=workers) as services:
+            async with assembled(
+                *(self._settings, model, self.queue, g2p, metrics), processes=workers, others=others
+            ) as services:
                 publisher.conditions = lambda: services.conditions
                 self.queue.publish = publisher.publish
                 try:

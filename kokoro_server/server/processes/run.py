@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
-from kokoro_server.errors import ConfigError
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.machine import available_cores
 from kokoro_server.runtime.sockets import CAN_SHARE
@@ -18,13 +17,6 @@ MAX_WORKERS = 8
 
 def worker_count(settings: Settings) -> int:
     """How many processes answer requests. With 1, that process holds the model, too."""
-    if settings.models_path:
-        if settings.server_processes > 1:
-            raise ConfigError(
-                f"SERVER_PROCESSES={settings.server_processes}: not together with MODELS_PATH yet, as the engine "
-                "process holds one model; set SERVER_PROCESSES=1"
-            )
-        return 1
     if settings.server_processes:
         return settings.server_processes
     if not CAN_SHARE or not backends.expects_nvidia_gpu(settings):

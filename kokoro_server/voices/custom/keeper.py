@@ -13,9 +13,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from kokoro_server import languages
 from kokoro_server.assets import files
 from kokoro_server.assets.catalog import CATALOG
-from kokoro_server.assets.models.folder import scan
+from kokoro_server.assets.models.folder import ModelShelf, scan
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import (
     EXHAUSTED,
@@ -23,6 +24,7 @@ from kokoro_server.errors import (
     ConfigError,
     Conflict,
     Forbidden,
+    KokoroError,
     NoSuchVoice,
     TooBusy,
     Unavailable,
@@ -212,9 +214,30 @@ class CustomVoices:
         return dict(self._entries)
 
 
-def catalogued(settings: Settings) -> VoiceSnapshot:
+def catalogued(settings: Settings, shelf: ModelShelf | None = None) -> VoiceSnapshot:
     """Names and languages of all voices, those of Kokoro-82M v1.0 whether or not they have been fetched."""
     built_in = dict.fromkeys(sorted(CATALOG.voices), settings.cache_dir)
     custom = CustomVoices(settings.voices_path, built_in).voices if settings.voices_path else {}
-    models = scan(settings.models_path).models if settings.models_path else {}
+    models = (shelf or _shelf(settings)).models
     return VoiceSnapshot(built_in, custom, models={name: ModelVoices(model) for name, model in models.items()})
+
+
+def _shelf(settings: Settings) -> ModelShelf:
+    return scan(settings.models_path) if settings.models_path else ModelShelf()
+
+
+def check_default_voices(settings: Settings) -> None:
+    """Raises ConfigError for a wrong DEFAULT_VOICE, and if MODELS_PATH is no folder."""
+    shelf = _shelf(settings)
+    voices = catalogued(settings, shelf)
+    for code, spec in settings.default_voice:
+        model = spec.partition("/")[0].strip()
+        if "/" in spec and model in shelf.broken:
+            raise ConfigError(f"DEFAULT_VOICE: the model {model} cannot be used: {shelf.broken[model]}")
+        try:
+            voices.canonical(spec)
+            if code and model in shelf.models:
+                languages.parse(code, [each.language for each in shelf.models[model].card.languages])
+        except KokoroError as error:
+            message = error.message.replace("GET /voices", "'kokoro-server voices'")
+            raise ConfigError(f"DEFAULT_VOICE: {message}") from None

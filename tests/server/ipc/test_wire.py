@@ -13,7 +13,7 @@ from kokoro_server.engine.protocol import STYLE_DIM, Pcm16, Result, Row
 from kokoro_server.errors import KokoroError, SetupError
 from kokoro_server.observability import tracing
 from kokoro_server.server.ipc import wire
-from kokoro_server.server.ipc.wire import EngineStatus, Frames, Greeting, MessageKind, OutcomeHead
+from kokoro_server.server.ipc.wire import Admit, EngineStatus, Frames, Greeting, MessageKind, OutcomeHead
 
 random = np.random.default_rng(1)
 
@@ -27,9 +27,9 @@ def test_a_row_arrives_as_it_was_sent() -> None:
     style = random.normal(size=STYLE_DIM).astype(np.float32)
     row = Row((0, 177, 510), style, speed=1.1, pitch=-2.5, seed=2**63 - 1)
     sent = Submission(row, "af_bella(2)+af_sky(1)", Priority.BULK, 12.25, "@Ünïcode", runs_out=13.5)
-    kind, body = only(wire.submit(7, sent))
-    number, got = wire.ID.unpack_from(body)[0], wire.read_submit(body)
-    assert kind == MessageKind.SUBMIT
+    kind, body = only(wire.submit(7, sent, "de-kikiri"))
+    number, (model, got) = wire.ID.unpack_from(body)[0], wire.read_submit(body)
+    assert (kind, model) == (MessageKind.SUBMIT, "de-kikiri")
     assert (number, got.voice, got.priority, got.deadline, got.caller) == (
         7,
         sent.voice,
@@ -44,7 +44,8 @@ def test_a_row_arrives_as_it_was_sent() -> None:
 
 def test_a_row_without_tokens_arrives() -> None:
     sent = Submission(Row((), np.zeros(STYLE_DIM, np.float32)), "", Priority.NORMAL, 0.0, "")
-    got = wire.read_submit(only(wire.submit(1, sent))[1])
+    model, got = wire.read_submit(only(wire.submit(1, sent))[1])
+    assert model == wire.OWN_MODEL
     assert (got.row.tokens, got.runs_out) == ((), -math.inf)
 
 
@@ -97,8 +98,11 @@ def test_what_is_no_error_for_clients_stays_in_the_log() -> None:
 
 
 def test_an_admission_arrives() -> None:
-    _, body = only(wire.admit(5, 17.5, Priority.BYPASS, "alice", admitted=True))
-    assert wire.read_admit(body) == (17.5, Priority.BYPASS, True, "alice")
+    for model in (wire.OWN_MODEL, "de-kikiri"):
+        sent = Admit(17.5, Priority.BYPASS, "älice", True, model)
+        _, body = only(sent.encode(5))
+        assert wire.ID.unpack_from(body)[0] == 5
+        assert Admit.decode(body) == sent
 
 
 def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +113,8 @@ def test_only_a_row_that_is_traced_takes_room_for_it(monkeypatch: pytest.MonkeyP
     row = Row((1, 2), np.zeros(STYLE_DIM, np.float32))
     plain = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice"))
     traced = wire.submit(1, Submission(row, "af_heart", Priority.NORMAL, 0.0, "alice", trace=Span()))  # type: ignore[arg-type]
-    assert wire.read_submit(only(traced)[1]).trace == Span.carrier
-    assert wire.read_submit(only(plain)[1]).trace == ""
+    assert wire.read_submit(only(traced)[1])[1].trace == Span.carrier
+    assert wire.read_submit(only(plain)[1])[1].trace == ""
     assert len(traced) == len(plain) + len(Span.carrier)
 
 

@@ -142,10 +142,10 @@ class Generation(BaseModel):
         base = code.partition("-")[0].lower()
         if base != code.lower():
             try:
-                return languages.parse(code)
+                return languages.parse(code, languages.ALL)
             except UnknownLanguage:
                 pass
-        return of_voice if of_voice.code.partition("-")[0] == base else languages.parse(base)
+        return of_voice if of_voice.code.partition("-")[0] == base else languages.parse(base, languages.ALL)
 
     def _refuse_unsupported(self) -> None:
         for field in ("pronunciation_dict_id", "duration"):

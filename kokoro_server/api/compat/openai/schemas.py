@@ -51,7 +51,7 @@ VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VO
 
 def _known_language(letter: str) -> str:
     try:
-        return languages.parse(letter).code if letter and not languages.is_auto(letter) else letter
+        return languages.parse(letter, languages.ALL).code if letter and not languages.is_auto(letter) else letter
     except UnknownLanguage as error:
         letters = " ".join(language.letter for language in languages.LANGUAGES)
         raise PydanticCustomError("language", "must be one of {letters}", {"letters": letters}) from error

@@ -37,7 +37,7 @@ from kokoro_server.api.middleware.guard.middleware import caller_at
 from kokoro_server.api.middleware.shutdown import shutting_down
 from kokoro_server.api.state import AppState
 from kokoro_server.callers.current import caller
-from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.errors import CLIENT_CLOSED_REQUEST, BadRequest, KokoroError, for_client
 from kokoro_server.observability import tracing
 from kokoro_server.observability.logs import request_id
@@ -85,7 +85,7 @@ class WyomingConnection:
         caller.set(caller_at(self._address))
         request_id.set(new_request_id())
         try:
-            speech_defaults.set(SpeechDefaults.of(self._services.settings))  # of this task, and those below
+            speech_defaults.set(self._services.defaults)  # of this task, and those below
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._handle_all())
                 tasks.create_task(self._read_all())

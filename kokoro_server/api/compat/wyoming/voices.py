@@ -12,7 +12,7 @@ from kokoro_server.api.schemas.voices import VoiceAnswer
 from kokoro_server.api.voice_lists import list_voices
 from kokoro_server.config.defaults import default_language, speech_defaults
 from kokoro_server.errors import NotSupported, UnknownLanguage
-from kokoro_server.languages import AUTO, LANGUAGES, Language
+from kokoro_server.languages import AUTO, Language
 from kokoro_server.synthesis.services import Services
 from kokoro_server.voices import VoiceBook, VoiceSnapshot
 
@@ -40,8 +40,11 @@ def best_first(listed: list[VoiceAnswer], voices: VoiceSnapshot) -> list[TtsVoic
     """The voices of each language, numbered from its best on."""
     by_name = {voice.name: voice for voice in listed}
     found = list[TtsVoice]()
-    for language in LANGUAGES:
+    for language in languages.ALL:
+        default = speech_defaults.get().voice_of(language) or speech_defaults.get().voice()
         ranked = [by_name[name] for name in voices.ranked(language) if name in by_name]
+        of_models = [voice for voice in listed if "/" in voice.name and voice.language == language.code]
+        ranked = sorted((*ranked, *of_models), key=lambda voice: voice.name != default)
         digits = len(str(len(ranked)))
         found += [_voice(voice, f"{place:0{digits}}") for place, voice in enumerate(ranked, 1)]
     return found
@@ -70,7 +73,7 @@ async def delivery(voice: SynthesizeVoice | None, text_format: str | None, voice
     if voice.name:
         return LenientDelivery(voice=(await voices.hold(voice.name)).name)
     if voice.language:
-        return _of_language(languages.parse(voice.language), voices)
+        return _of_language(languages.parse(voice.language, languages.ALL), voices)
     return _unnamed()
 
 

@@ -157,7 +157,7 @@ def _book(fields: JsonObject, services: Services) -> JsonObject:
         if voice:
             _check_voice(voice, field, services)
     if asked.language and not languages.is_auto(asked.language):
-        languages.parse(asked.language)
+        languages.parse(asked.language, languages.ALL)
     if asked.format == "m4b":
         Output("aac").check()
     return asked.model_dump()
