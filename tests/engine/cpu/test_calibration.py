@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.calibration import VOICES
 from kokoro_server.assets import files
-from kokoro_server.engine.cpu import build, calibration, quantization
+from kokoro_server.engine.cpu import calibration, quantization
 from tests import tiny_model
 from tests.engine.rows import random_row
 
