@@ -49,7 +49,7 @@ from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine import backends, folders, loader
+from kokoro_server.engine import folders, loader
 from kokoro_server.engine.folders import LoadFolder
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import ConfigError, KokoroError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from kokoro_server.config.settings import NO_JOBS, Settings
-from kokoro_server.errors import Conflict, KokoroError, NoSuchJob, SetupError, TooBusy
+from kokoro_server.errors import Conflict, KokoroError, NoSuchJob, TooBusy
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import interruptible
 from kokoro_server.longform.bulk.makers.local import Parse
