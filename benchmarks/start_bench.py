@@ -5,8 +5,8 @@
 
 Each round starts the server twice. Before the cold start, nothing of the model and of Python's packages is in the page
 cache: with --drop-caches, for root alone, nothing of any file. Without it, what other processes have open stays. The
-warm start follows, with all files in memory. The first request is sent as soon as the port takes it, which is before the
-model is there, so it has all that the start takes.
+warm start follows, with all files in memory. The first request is sent as soon as the port takes it, which is before
+the model is there, so it waits for all of the start.
 
 Then, unless --no-reload: how long a request waits after the model was unloaded.
 """
@@ -63,7 +63,11 @@ def main() -> None:
             with started(target, environ) as (_, figures):
                 found.append(common.show(kind, figures))
     given = {name: getattr(options, name) for name in ("device", "backend", "model", "rounds", "drop_caches")}
-    results: dict[str, Any] = {"benchmark": "start", **given, **{kind: summary(found) for kind, found in starts.items()}}
+    results: dict[str, Any] = {
+        "benchmark": "start",
+        **given,
+        **{kind: summary(found) for kind, found in starts.items()},
+    }
     if not options.no_reload:
         results["reload"] = common.show("reload", reload(target, environ, options.rounds))
     common.write(options.out or common.RESULTS / f"start_{options.device.partition(':')[0]}.json", results)
@@ -108,7 +112,10 @@ def said(
 def reload(target: Sequence[str], environ: dict[str, str], rounds: int) -> dict[str, Any]:
     """Seconds of a request that finds the model unloaded, and of the one after it."""
     unloaded, loaded = [], []
-    with started(target, environ | {"KOKORO_IDLE_UNLOAD_S": str(IDLE)}) as (url, _), httpx.Client(timeout=PATIENCE) as client:
+    with (
+        started(target, environ | {"KOKORO_IDLE_UNLOAD_S": str(IDLE)}) as (url, _),
+        httpx.Client(timeout=PATIENCE) as client,
+    ):
         for number in range(rounds):
             while client.get(f"{url}/health/batching").json()["model"]["state"] != "unloaded":
                 time.sleep(POLL)

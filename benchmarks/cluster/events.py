@@ -236,7 +236,7 @@ def _forward(batch: Batch, seconds: float) -> ForwardPass:
 def closed(
     machine: Machine, endpoint: str, clients: int, seconds: float, *, clips: int = 0, seed: int = 0
 ) -> Simulation:
-    """So many clients, each of which asks again when it is answered, as in `serve_bench`; and `clips` others of CLIP."""
+    """So many clients, each of which asks again when it is answered, as in `serve_bench`; and `clips` more, of CLIP."""
     simulation = Simulation(machine, 1, endpoint, seed=seed)
 
     def client(stream: bool) -> None:

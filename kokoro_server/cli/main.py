@@ -240,7 +240,7 @@ def _wyoming(settings: Settings, options: argparse.Namespace) -> int:
 
 
 def _run_server(settings: Settings, **given: object) -> int:
-    from kokoro_server.longform.jobs.service import with_default_folder
+    from kokoro_server.longform.jobs.default_folder import with_default_folder
     from kokoro_server.server.processes.run import run
 
     update = {name: value for name, value in given.items() if value is not None}

@@ -15,7 +15,7 @@ from kokoro_server.cli.mcp_tools import LocalTools
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import loader
 from kokoro_server.engine.loader import LoadModel
-from kokoro_server.longform.jobs.service import with_default_folder
+from kokoro_server.longform.jobs.default_folder import with_default_folder
 from kokoro_server.server.app import create_app
 
 log = logging.getLogger(__name__)

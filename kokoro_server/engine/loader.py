@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from kokoro_server.engine.facts import ModelFacts
 from kokoro_server.engine.protocol import Closable, Engine, HasConditions, MeasuresSpeed
 from kokoro_server.engine.speed import BestSpeed
 from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime import files
 from kokoro_server.runtime.event_loop import collect_all, freeze_again, trim
 from kokoro_server.runtime.machine import available_cores
 
@@ -104,10 +106,14 @@ LoadModel = Callable[[Settings], LoadedModel]
 
 
 def import_modules(settings: Settings) -> None:
-    """Import what `load` needs. With torch that takes seconds."""
+    """Import what `load` needs. With torch that takes seconds, in which the weights come from the disk."""
     if backends.choose(settings) == "onnx":
         import kokoro_server.engine.cpu.engine
     else:
+        if assets := library.recorded(settings.cache_dir, settings.asset_source, settings.model_path):
+            files.read_ahead(assets.weights)
+        keep_kernels(settings.cache_dir)
+
         import kokoro_server.engine.devices
 
         with suppress(ImportError):  # torch for Windows comes without Triton
@@ -176,6 +182,7 @@ def torch_engines(
     settings: Settings, weights: Path, configuration: Mapping[str, Any] | None = None
 ) -> Sequence[Engine]:
     """`configuration` is that of a model of other sizes than Kokoro v1.0."""
+    keep_kernels(settings.cache_dir)
     from kokoro_server.engine import devices  # torch takes a second to import
 
     setting, named = backends.named_devices(settings)
@@ -188,6 +195,15 @@ def torch_engines(
         settings.gpu_express,
     )
     return devices.load_all(weights, named, options, setting, configuration)
+
+
+def keep_kernels(cache_dir: Path) -> None:
+    """Let Triton keep the kernels that it compiles beside the model, unless it was told where.
+
+    The home folder, its own choice, may be another one at the next start, as in a container.
+    """
+    if os.access(cache_dir, os.W_OK):
+        os.environ.setdefault("TRITON_CACHE_DIR", str(cache_dir / "triton"))
 
 
 def _model_count(settings: Settings) -> int:

@@ -51,6 +51,12 @@ def rename(source: Path, target: Path, *, durable: bool = True) -> None:
         _sync_folder(target.parent)
 
 
+def read_ahead(path: Path) -> None:
+    """Have the system read the file into memory while this process does something else. Where it cannot, nothing."""
+    with contextlib.suppress(AttributeError, OSError), path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
+
+
 def sync(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())

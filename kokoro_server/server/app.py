@@ -46,14 +46,13 @@ from kokoro_server.callers.shares import SharedLimit
 from kokoro_server.config.access import ApiKey, is_loopback
 from kokoro_server.config.defaults import BUILT_IN_VOICE, speech_defaults
 from kokoro_server.config.settings import Settings
-from kokoro_server.engine import backends, folders, loader
+from kokoro_server.engine import folders, loader
 from kokoro_server.engine.folders import LoadFolder
 from kokoro_server.engine.loader import LoadedModel
 from kokoro_server.errors import KokoroError
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.client import MAX_CALLS_EVER, G2PClient
 from kokoro_server.g2p.of_model import ModelG2P
-from kokoro_server.g2p.worker_count import default_worker_count
 from kokoro_server.http.body import BodyLimit
 from kokoro_server.longform.jobs.service import running_jobs
 from kokoro_server.observability import tracing
@@ -65,6 +64,7 @@ from kokoro_server.runtime.background import background, cancel, failure_of
 from kokoro_server.runtime.event_loop import watch_lag
 from kokoro_server.runtime.machine import available_memory
 from kokoro_server.runtime.threads import in_daemon_thread
+from kokoro_server.server.head_start import g2p_child
 from kokoro_server.server.models import folder_models, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.models import ModelQueues
@@ -101,11 +101,15 @@ async def running_services(
     metrics: Metrics,
     on_fatal: Callable[[str], object],
     load_folder: LoadFolder = folders.load,
+    g2p: G2PChild | None = None,
 ) -> AsyncIterator[Services]:
-    """Start all services. At the end, or if one fails to start, stop the started ones in reverse order."""
+    """Start all services. At the end, or if one fails to start, stop the started ones in reverse order.
+
+    `g2p` is the server's own G2P service, if that has been launched already.
+    """
     async with AsyncExitStack() as stack:
         check_files(settings)
-        child = g2p_child(settings)
+        child = g2p or g2p_child(settings)
         starting = asyncio.create_task(child.start()) if child else None
         if child:
             stack.push_async_callback(child.stop)
@@ -140,15 +144,6 @@ def check_files(settings: Settings) -> None:
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
     check_default_voices(settings)
-
-
-def g2p_child(settings: Settings) -> G2PChild | None:
-    """The G2P service that the server runs itself, unless the settings name another."""
-    if settings.g2p_url:
-        return None
-    beside_gpu = backends.expects_nvidia_gpu(settings)
-    workers = settings.g2p_workers or default_worker_count(beside_gpu=beside_gpu)
-    return G2PChild(log_level=settings.log_level, workers=workers, tracing=settings.tracing)
 
 
 @asynccontextmanager
@@ -267,9 +262,10 @@ def create_app(
     load: Callable[[Settings], LoadedModel] = loader.load,
     worker: ProcessContext | None = None,
     load_folder: LoadFolder = folders.load,
+    g2p: G2PChild | None = None,
 ) -> FastAPI:
     """`load` loads the model; tests pass one that loads a small model. With `worker`, the model is in another process.
-    `load_folder` loads one of MODELS_PATH.
+    `load_folder` loads one of MODELS_PATH. `g2p` as in `running_services`.
 
     When the device is lost for good, `app.state.device_lost` says why, and `app.state.on_device_lost` is called, which
     must end the process, so that a supervisor can restart it.
@@ -288,7 +284,7 @@ def create_app(
         if worker:
             services = worker.services(app, metrics)
         else:
-            services = running_services(settings, load, metrics, device_lost, load_folder)
+            services = running_services(settings, load, metrics, device_lost, load_folder, g2p)
         with tracing.configured(settings.tracing, worker.name if worker else "server"):
             async with (
                 services as app.state.services,

@@ -120,3 +120,20 @@ def worse_engine() -> Any:
 
 def _raise(*_: object) -> None:
     raise AssetError("no source could be reached")
+
+
+def test_compiled_kernels_are_kept_beside_the_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(loader.os, "environ", environ := {})
+    loader.keep_kernels(tmp_path)
+    assert environ == {"TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    environ["TRITON_CACHE_DIR"] = "/the/users/own"
+    loader.keep_kernels(tmp_path)
+    assert environ["TRITON_CACHE_DIR"] == "/the/users/own"
+
+
+def test_kernels_stay_in_tritons_place_where_the_models_folder_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(loader.os, "environ", environ := {})
+    loader.keep_kernels(tmp_path / "missing")
+    assert environ == {}

@@ -64,3 +64,9 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_and_no_other(tmp_
                 assert not left.exists()
                 assert Path(own).is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["kokoro-test-of-somebody"]
+
+
+def test_what_cannot_be_read_ahead_is_left_to_those_who_read_it(tmp_path: Path) -> None:
+    files.read_ahead(tmp_path / "missing")
+    (tmp_path / "there").write_bytes(b"weights")
+    files.read_ahead(tmp_path / "there")

@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from platformdirs import user_data_path
-
 from kokoro_server.config.settings import NO_JOBS, Settings
-from kokoro_server.errors import Conflict, KokoroError, NoSuchJob, SetupError, TooBusy
+from kokoro_server.errors import Conflict, KokoroError, NoSuchJob, TooBusy
 from kokoro_server.longform.books.options import BookFormat
 from kokoro_server.longform.books.production import interruptible
 from kokoro_server.longform.bulk.makers.local import Parse
@@ -39,19 +37,6 @@ log = logging.getLogger(__name__)
 # Chapters that are encoded at one time for clients that listen early; of one caller; and that wait for it.
 CHAPTERS_AT_ONCE, CHAPTERS_PER_CALLER, MAX_CHAPTERS = 2, 1, 8
 RETRY_AFTER = 5.0  # seconds
-
-
-def with_default_folder(settings: Settings) -> Settings:
-    """The settings, with the user's data folder for jobs where none is named and that one can be written."""
-    if settings.jobs_path is not None:
-        return settings
-    folder = user_data_path("kokoro-server", appauthor=False) / "jobs"
-    try:
-        JobStore(folder).close()
-    except SetupError as error:
-        log.info("jobs are off: %s", error.message)
-        return settings
-    return settings.model_copy(update={"jobs_path": folder})
 
 
 @dataclass(frozen=True, slots=True)

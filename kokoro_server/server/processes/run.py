@@ -28,11 +28,23 @@ def run(settings: Settings, load: str = LOADER) -> None:
     """Serve until a signal. `load` names the function that loads the model, as `module:function`."""
     workers = worker_count(settings)
     if workers == 1:
-        from kokoro_server.server import serving
-        from kokoro_server.server.app import create_app
-
-        run_on_loop(serving.serve(create_app(settings, loader_named(load)), settings))
+        run_on_loop(_serve_alone(settings, load))
     else:
         from kokoro_server.server.processes.supervisor import serve
 
         run_on_loop(serve(settings, workers, load))
+
+
+async def _serve_alone(settings: Settings, load: str) -> None:
+    """In this process. The application takes seconds to import; G2P and the model start meanwhile."""
+    from kokoro_server.server.head_start import head_start
+
+    begun = await head_start(settings, loader_named(load))
+    try:
+        from kokoro_server.server import serving
+        from kokoro_server.server.app import create_app
+
+        await serving.serve(create_app(settings, begun.load, g2p=begun.g2p), settings)
+    finally:
+        if begun.g2p:
+            await begun.g2p.stop()

@@ -186,7 +186,8 @@ def _checked(settings: Settings) -> G2PChild | None:
     The imports here take a second, in which the engine process is already at work.
     """
     from kokoro_server.api.middleware.guard.middleware import configured_keys
-    from kokoro_server.server.app import check_files, g2p_child, warn_if_open
+    from kokoro_server.server.app import check_files, warn_if_open
+    from kokoro_server.server.head_start import g2p_child
 
     warn_if_open(settings, configured_keys(settings))
     check_files(settings)
