@@ -19,7 +19,6 @@ from kokoro_server.screen_reader.message import ReaderMessage
 from kokoro_server.screen_reader.server import ServerConnection
 from kokoro_server.screen_reader.speaking import Speaking
 
-MAX_LINE = 1 << 20  # bytes
 MAX_MESSAGE = 4 << 20  # bytes
 
 
@@ -156,7 +155,7 @@ class Module:
         lines: list[str] = []
         size = 0
         while (line := self._line()) is not None and line != ".":
-            size += len(line)
+            size += len(line.encode())
             if size <= MAX_MESSAGE:
                 lines.append(line[1:] if line.startswith(".") else line)
         return "\n".join(lines) if size <= MAX_MESSAGE else None
@@ -208,8 +207,11 @@ class Module:
             self._speaking.pause()
 
     def _line(self) -> str | None:
-        """The next line without its end; None at the end of the input."""
-        line = self._commands.readline(MAX_LINE)
+        """The next line without its end; None at the end of the input. Of a line that is too long, the beginning: its
+        rest must not be taken for a command."""
+        line = rest = self._commands.readline(MAX_MESSAGE + 1)
+        while rest and not rest.endswith(b"\n"):
+            rest = self._commands.readline(MAX_MESSAGE)
         return line.decode("utf-8", errors="replace").removesuffix("\n") if line else None
 
     def _send(self, *lines: str) -> None:

@@ -164,6 +164,21 @@ def test_markup_of_a_page_is_text(spoken: Driver, server: SmallServer) -> None:
     assert server.last["text"] == "Wait (pause:9s) for (voice:af_bella) it"
 
 
+@pytest.mark.parametrize("size", [1 << 20, (4 << 20) + 1])
+def test_the_end_of_a_long_line_is_no_command(spoken: Driver, server: SmallServer, size: int) -> None:
+    """What a page shows may not end the message, nor the module."""
+    server.hang.set()
+    answer = spoken.begin(f"{'a' * size}.\nQUIT")
+    if size > 4 << 20:
+        assert answer == "301 ERROR CANT SPEAK"
+    else:
+        assert answer == "200 OK SPEAKING"
+        spoken.send("STOP\n")
+        assert spoken.events()[-1] == "703 STOP"
+    server.hang.clear()
+    assert spoken.speak("<speak>three</speak>") == ["701 BEGIN", "702 END"]
+
+
 def test_a_line_that_begins_with_a_dot(spoken: Driver, server: SmallServer) -> None:
     spoken.speak("<speak>one\n..\n..two</speak>")
     assert server.last["text"] == "one\n.\n.two"

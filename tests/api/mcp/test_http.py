@@ -185,7 +185,7 @@ async def test_the_later_pieces_of_a_client_that_leaves_are_not_spoken(tmp_path:
         headers = {"Accept": "application/json, text/event-stream"}
         async with httpx.AsyncClient(timeout=60) as client:
             asking = asyncio.create_task(client.post(f"{server.url}/mcp", json=message, headers=headers))
-            while health().json()["queue_status"]["current_size"] < 3:
+            while health().json()["queue_status"]["current_size"] < 1:  # noqa: ASYNC110 (the server's)
                 await asyncio.sleep(0.05)
             asking.cancel()
         servers.wait_for(lambda: re.search(r"path=/mcp status=499", server.lines()), 20)
