@@ -30,8 +30,9 @@ def PlaySound(file, how):
 LIST = '{"text": "One.", "id": "a"}\n{"text": "Two.", "id": "b"}\n'
 
 
-def environment(folder: Path) -> dict[str, str]:
-    (folder / "sitecustomize.py").write_text(SITECUSTOMIZE, encoding="utf-8")
+def environment(folder: Path, first: str = "") -> dict[str, str]:
+    """For processes that run the line `first` before they are on another system."""
+    (folder / "sitecustomize.py").write_text(f"{first}\n{SITECUSTOMIZE}", encoding="utf-8")
     return {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT))), "USERNAME": "somebody"}  # as Windows sets it
 
 
@@ -45,6 +46,16 @@ def server(environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("other")
     with servers.running(SERVICE, folder / "log", SERVER_PROCESSES="1", **environ) as server:
         yield server
+
+
+def run(environ: dict[str, str], folder: Path, *arguments: str, **more: str) -> str:
+    """A command of Python's in the folder. Returns its output."""
+    command = [sys.executable, "-m", *arguments]
+    settings = os.environ | {"HOME": str(folder), "JOBS_PATH": "none"} | environ | more
+    ended = subprocess.run(command, env=settings, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stdout
 
 
 def test_it_speaks_in_every_format(server: Server) -> None:
@@ -70,6 +81,13 @@ def test_it_makes_a_job(server: Server) -> None:
     assert httpx.get(job).json()["state"] == "done", httpx.get(job).text
 
 
+def test_a_server_speaks_for_commands(server: Server, environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "list.jsonl").write_text(LIST)
+    run(environ, tmp_path, "kokoro_server", "say", "Hello.", "--url", server.url, "-o", "hello.wav")
+    run(environ, tmp_path, "kokoro_server", "bulk", "list.jsonl", "out", "--url", server.url)
+    assert soundfile.info(tmp_path / "hello.wav").samplerate == soundfile.info(tmp_path / "out/b.wav").samplerate
+
+
 def test_nothing_is_degraded_and_its_log_has_no_traceback(server: Server) -> None:
     health = httpx.get(f"{server.url}/health", timeout=60).json()
     assert (health["status"], health["degraded"]) == ("ok", [])
@@ -92,16 +110,6 @@ def test_it_says_that_windows_has_one_process_alone(tmp_path: Path) -> None:
     assert "set SERVER_PROCESSES=1" in ended.stderr
 
 
-def run(environ: dict[str, str], folder: Path, *arguments: str, **more: str) -> str:
-    """A command of Python's in the folder. Returns its output."""
-    command = [sys.executable, "-m", *arguments]
-    settings = os.environ | {"HOME": str(folder), "JOBS_PATH": "none"} | environ | more
-    ended = subprocess.run(command, env=settings, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended.stdout
-
-
 def test_say_writes_a_file_and_plays(environ: dict[str, str], tmp_path: Path) -> None:
     path = os.pathsep.join((environ["PYTHONPATH"], str(tmp_path)))
     (tmp_path / "winsound.py").write_text(WINSOUND)
@@ -115,15 +123,8 @@ def test_say_writes_a_file_and_plays(environ: dict[str, str], tmp_path: Path) ->
 
 def test_bulk(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "list.jsonl").write_text(LIST)
-    run(environ, tmp_path, "tests.services.bulk", "list.jsonl", "out")
+    run(environ, tmp_path, "tests.services.bulk", "list.jsonl", "out", BULK_SPEAKER="double")
     assert sorted(path.name for path in (tmp_path / "out").glob("*.wav")) == ["a.wav", "b.wav"]
-
-
-def test_a_server_speaks_for_commands(server: Server, environ: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "list.jsonl").write_text(LIST)
-    run(environ, tmp_path, "kokoro_server", "say", "Hello.", "--url", server.url, "-o", "hello.wav")
-    run(environ, tmp_path, "kokoro_server", "bulk", "list.jsonl", "out", "--url", server.url)
-    assert soundfile.info(tmp_path / "hello.wav").samplerate == soundfile.info(tmp_path / "out/b.wav").samplerate
 
 
 @pytest.mark.parametrize("source", ["npm", "pypi"])
@@ -152,8 +153,9 @@ def test_a_service_is_a_task(environ: dict[str, str], tmp_path: Path) -> None:
     assert all(call.endswith("/tn kokoro-server") for call in calls)
 
 
-async def test_tools_for_assistants(environ: dict[str, str], tmp_path: Path) -> None:
+async def test_tools_for_assistants(tmp_path: Path) -> None:
     mcp = pytest.importorskip("mcp")
+    environ = environment(tmp_path, "import mcp")  # its SDK has code for each system, and asks Python which this is
     settings = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "JOBS_PATH": "none", **environ}
     arguments = ["-m", "tests.services.mcp_stdio", str(tmp_path / "out")]
     started = mcp.StdioServerParameters(command=sys.executable, args=arguments, cwd=str(ROOT), env=settings)

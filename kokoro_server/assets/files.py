@@ -63,7 +63,17 @@ def require_space(directory: Path, needed: int) -> None:
 
 def free_bytes(directory: Path) -> int:
     """The space for a folder, which need not exist yet."""
-    return shutil.disk_usage(next(each for each in (directory, *directory.absolute().parents) if each.exists())).free
+    return shutil.disk_usage(_nearest(directory)).free
+
+
+def is_writable(directory: Path) -> bool:
+    """Whether a folder, which need not exist yet, takes files of this user."""
+    return os.access(_nearest(directory), os.W_OK)
+
+
+def _nearest(directory: Path) -> Path:
+    """The folder, or the first one above it that exists."""
+    return next(each for each in (directory, *directory.absolute().parents) if each.exists())
 
 
 def tree_bytes(directory: Path) -> int:

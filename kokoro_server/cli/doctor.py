@@ -155,7 +155,7 @@ def weights(settings: Settings) -> Finding:
     checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     bad = [check for check in checks if not check.ok]
     if bad:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        more = f" (and {len(bad) - 1} more files)" if len(bad) > 1 else ""
         detail = f"{settings.cache_dir}: {bad[0].name}: {bad[0].detail}{more}"
         return Finding(detail, "kokoro-server assets fetch", wrong=True)
     known = library.recorded(settings.cache_dir)
@@ -177,6 +177,10 @@ def build(settings: Settings) -> Finding:
 
 
 def disk(settings: Settings) -> Finding:
+    if not files.is_writable(settings.cache_dir):
+        advice = "to fetch the model, set KOKORO_CACHE_DIR to a folder that this user can write"
+        wrong = not library.listing(settings.cache_dir)
+        return Finding(f"{settings.cache_dir} cannot be written", advice, wrong=wrong)
     free = files.free_bytes(settings.cache_dir)
     detail = f"{files.megabytes(free)} free for {settings.cache_dir}"
     if free >= NEEDED_BYTES:

@@ -16,7 +16,7 @@ from kokoro_server.api.errors import validated
 from kokoro_server.api.mcp.arguments import MAX_BOOK, AudiobookArguments, MakeAudiobookArguments, SpeakArguments
 from kokoro_server.api.mcp.tools import SpeechTools, Tool, ToolAnswer, ToolFailed, check, tool, unreachable
 from kokoro_server.audio.formats import SUFFIXES
-from kokoro_server.cli import sinks
+from kokoro_server.cli import CommandFailed, sinks
 from kokoro_server.longform.books.documents import SUFFIXES as DOCUMENTS
 from kokoro_server.longform.books.names import file_stem
 from kokoro_server.runtime.files import new_file
@@ -84,7 +84,10 @@ class LocalTools(SpeechTools):
         return await self.speak(validated(SpeakArguments.model_validate, {**body, "format": asked.format}))
 
     async def _play(self, body: dict[str, object]) -> ToolAnswer:
-        player = sinks.find_player()
+        try:
+            player = sinks.find_player()
+        except CommandFailed as error:
+            raise ToolFailed("to: no program that plays sound is installed here; use file or answer") from error
         chunks: queue.Queue[bytes | None] = queue.Queue(maxsize=64)
         done = asyncio.Event()
 

@@ -197,6 +197,7 @@ def _user() -> str:
 
 
 def _install(service: Service) -> None:
+    is_new = not service.path.exists()
     try:
         service.folder.mkdir(parents=True, exist_ok=True)
         service.path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,8 +207,15 @@ def _install(service: Service) -> None:
         raise CommandFailed(f"service: cannot write {service.path}: {error.strerror}") from error
     if sys.platform == "darwin":  # it takes no second definition of the same service
         subprocess.run(service.uninstall[0], check=False, capture_output=True)
-    for command in service.install:
-        _call(command)
+    try:
+        for command in service.install:
+            _call(command)
+    except CommandFailed as error:
+        if is_new:
+            service.path.unlink(missing_ok=True)
+        if sys.platform == "linux" and "bus" in error.message:
+            raise CommandFailed(f"{error.message}; --system, with sudo, needs no login session") from error
+        raise
     sys.stdout.write(f"{service.path}\nSettings are read from {service.folder / '.env'}\n")
     if service.hint:
         sys.stdout.write(f"{service.hint}\n")

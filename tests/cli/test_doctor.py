@@ -34,6 +34,17 @@ def test_a_model_path_must_exist(settings: Settings, tmp_path: Path) -> None:
     assert not doctor.weights(settings).wrong
 
 
+def test_a_cache_that_cannot_be_written_is_wrong_while_it_is_empty(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not doctor.disk(settings).wrong
+    monkeypatch.setattr(doctor.files, "is_writable", lambda _folder: False)
+    assert doctor.disk(settings).wrong
+    assert "KOKORO_CACHE_DIR" in doctor.disk(settings).advice
+    monkeypatch.setattr(doctor.library, "listing", lambda _folder: ["weights"])
+    assert not doctor.disk(settings).wrong
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_wrong(settings: Settings) -> None:
     assert doctor.device(settings.model_copy(update={"device": "cuda"})).wrong

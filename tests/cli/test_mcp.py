@@ -42,8 +42,9 @@ def started(folder: Path, *arguments: str, **environ: str) -> mcp.StdioServerPar
     )
 
 
-def remote(folder: Path, server: Server) -> mcp.StdioServerParameters:
-    return started(folder, "-m", "kokoro_server", "mcp", "--url", server.url, "--folder", str(folder / "out"))
+def remote(folder: Path, server: Server, **environ: str) -> mcp.StdioServerParameters:
+    arguments = ("-m", "kokoro_server", "mcp", "--url", server.url, "--folder", str(folder / "out"))
+    return started(folder, *arguments, **environ)
 
 
 def text_of(result: mcp.types.CallToolResult) -> str:
@@ -82,6 +83,14 @@ async def test_through_a_server(tiny_server: Server, tmp_path: Path) -> None:
             assert refused.is_error, arguments
             assert named in text_of(refused)
         assert not (tmp_path / "hello.mp3").exists()
+
+
+async def test_without_a_player_it_says_what_else_it_can_do(tiny_server: Server, tmp_path: Path) -> None:
+    bare = remote(tmp_path, tiny_server, PATH=str(tmp_path))
+    async with mcp.Client(bare, read_timeout_seconds=PATIENCE) as client:
+        refused = await client.call_tool("speak", {"text": "Hello there."})
+    assert refused.is_error
+    assert "use file or answer" in text_of(refused)
 
 
 async def test_a_document_becomes_an_audiobook(tiny_server: Server, tmp_path: Path) -> None:

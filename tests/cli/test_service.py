@@ -123,7 +123,10 @@ class TestOnLinux:
     ) -> None:
         systemctl(tmp_path, monkeypatch, fails="enable")
         assert cli.main(["service", "install"]) == 1
-        assert "systemctl --user enable kokoro-server.service' failed: no bus" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "systemctl --user enable kokoro-server.service' failed: no bus" in said
+        assert "--system, with sudo" in said
+        assert not list(tmp_path.rglob("kokoro-server.service"))
 
     def test_nothing_to_uninstall(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
