@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from kokoro_server.assets.models import folder, install
+from kokoro_server.assets.models import folder, hub, install
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import folders
@@ -33,9 +32,16 @@ def run(settings: Settings, options: argparse.Namespace) -> int:
 
 def _add(settings: Settings, models: Path, options: argparse.Namespace) -> int:
     source: str = options.source
-    with tempfile.TemporaryDirectory() as staging:
-        path = install.from_hub(source.removeprefix(HUB), Path(staging)) if source.startswith(HUB) else Path(source)
-        added = install.add(path.expanduser(), models, options.name)
+    own_card: Path | None = options.card
+    if fetched := source.startswith(HUB):
+        name = options.name or source.removeprefix(HUB).rpartition("/")[2].lower()
+        install.check_free(name, models)  # a download would be in vain
+        path = install.from_hub(source.removeprefix(HUB), settings.cache_dir, own_card)
+    else:
+        path = Path(source).expanduser()
+    added = install.add(path, models, options.name, own_card)
+    if fetched:
+        hub.discard(path)
     try:
         _check_all(settings, added)
     except BaseException:  # also Ctrl-C

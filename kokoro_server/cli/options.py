@@ -221,6 +221,7 @@ def add_models(commands: argparse._SubParsersAction[argparse.ArgumentParser], ru
     add = actions.add_parser("add", help="check a model's folder, and copy it into MODELS_PATH")
     add.add_argument("source", metavar="PATH|hf:REPO", help="a folder; or a repository of Hugging Face with its files")
     add.add_argument("--name", help="its name on this server (default: the folder's)")
+    add.add_argument("--card", metavar="FILE", type=Path, help="a model.toml in place of the folder's own")
     actions.add_parser("list", help="show them: name, languages, voices, licence")
     check = actions.add_parser("check", help="read every file, and say what is wrong")
     check.add_argument("name", nargs="?", help="of one model (default: all)")

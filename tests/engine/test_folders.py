@@ -12,7 +12,7 @@ from kokoro_server.assets.models import folder
 from kokoro_server.assets.models.weights import ConvertedWeights
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import folders, vocab
-from kokoro_server.engine.cpu import build, build_cache, calibration, fidelity
+from kokoro_server.engine.cpu import build, build_cache, fidelity
 from kokoro_server.engine.protocol import STYLE_DIM
 from kokoro_server.errors import AssetError
 from kokoro_server.observability.conditions import Condition, Reason
@@ -33,12 +33,12 @@ def graphs(folder: Path, **scaled: float) -> Path:
 
 
 def test_the_distance_of_two_builds(tmp_path: Path) -> None:
-    exact, rows = graphs(tmp_path / "exact"), calibration.rows_of(vocab.ids(), STYLES, 24)
-    assert fidelity.distance(exact, exact, rows) == 0
-    near = fidelity.distance(graphs(tmp_path / "near", conv_post=1.01), exact, rows)
-    far = fidelity.distance(graphs(tmp_path / "far", conv_post=3.0), exact, rows)
+    exact = graphs(tmp_path / "exact")
+    assert fidelity.distance(exact, exact, vocab.ids()) == 0
+    near = fidelity.distance(graphs(tmp_path / "near", conv_post=1.01), exact, vocab.ids())
+    far = fidelity.distance(graphs(tmp_path / "far", conv_post=3.0), exact, vocab.ids())
     assert 0 < near < far
-    assert fidelity.distance(graphs(tmp_path / "nan", conv_post=np.nan), exact, rows) == np.inf
+    assert fidelity.distance(graphs(tmp_path / "nan", conv_post=np.nan), exact, vocab.ids()) == np.inf
 
 
 @pytest.mark.parametrize(("distance", "precision"), [(0.1, "int8"), (5.0, "fp32"), (np.inf, "fp32")])

@@ -6,29 +6,38 @@ import os
 import shutil
 from pathlib import Path
 
-from kokoro_server.assets.models import card, folder, shape, weights
+from kokoro_server.assets.models import card, folder, hub, shape, weights
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.errors import AssetError
 
 UNFINISHED = ".adding-"  # hidden: a server leaves it out
-MAX_BYTES = 5_000_000_000
-PATTERNS = (card.FILE, shape.FILE, *(f"*{suffix}" for suffix in weights.SUFFIXES), f"{folder.VOICES}/*")
+MAX_BYTES = hub.MAX_BYTES
+PATTERNS = (
+    card.FILE,
+    shape.FILE,
+    *(f"*{suffix}" for suffix in weights.SUFFIXES),
+    *(f"{folder.VOICES}/*{suffix}" for suffix in folder.VOICE_SUFFIXES),
+)
 
 
-def add(source: Path, models: Path, name: str | None = None) -> ModelFolder:
-    """Copies what a model needs of a folder. It gets its name when it is whole, and has been checked."""
+def add(source: Path, models: Path, name: str | None = None, own_card: Path | None = None) -> ModelFolder:
+    """Copies what a model needs of a folder. It gets its name when it is whole, and has been checked.
+
+    `own_card` takes the place of its model.toml.
+    """
     wanted = name or source.resolve().name
-    folder.check_name(wanted)
+    check_free(wanted, models)
     if not source.is_dir():
         raise AssetError(f"{source}: no such folder; name one with {card.FILE}, {shape.FILE}, weights and voices")
-    if (models / wanted).exists():
-        raise AssetError(f"{models / wanted}: is there already; remove it first, or give another name with --name")
     unfinished = models / f"{UNFINISHED}{os.getpid()}" / wanted
     try:
         for path in _files(source):
             copy = unfinished / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
+        if own_card is not None:
+            unfinished.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(own_card, unfinished / card.FILE)
         _explained(source, unfinished)
         unfinished.rename(models / wanted)
     except OSError as error:
@@ -36,6 +45,13 @@ def add(source: Path, models: Path, name: str | None = None) -> ModelFolder:
     finally:
         shutil.rmtree(unfinished.parent, ignore_errors=True)
     return folder.read(models / wanted)
+
+
+def check_free(name: str, models: Path) -> None:
+    """Raises AssetError if no model can be added under this name."""
+    folder.check_name(name)
+    if (models / name).exists():
+        raise AssetError(f"{models / name}: is there already; remove it first, or give another name with --name")
 
 
 def remove(name: str, models: Path) -> None:
@@ -48,20 +64,14 @@ def remove(name: str, models: Path) -> None:
         raise AssetError(f"{models / name} cannot be removed: {error.strerror or error}") from error
 
 
-def from_hub(repo: str, staging: Path) -> Path:
-    """The files of a model from Hugging Face, in a folder below `staging`."""
-    from huggingface_hub import snapshot_download
-
-    target = staging / repo.rpartition("/")[2].lower()
-    try:
-        snapshot_download(repo, local_dir=target, allow_patterns=list(PATTERNS))
-    except Exception as error:  # whatever the hub's client raises
-        reason = str(error).partition("\n")[0]
-        raise AssetError(
-            f"hf:{repo} cannot be fetched ({type(error).__name__}: {reason:.200}); "
-            "download its files in another way, and add their folder"
-        ) from error
-    return target
+def from_hub(repository: str, cache_dir: Path, own_card: Path | None = None) -> Path:
+    """The files of a model from Hugging Face, in a folder of the cache; see `hub.discard`."""
+    described = card.read(own_card) if own_card is not None else None
+    patterns = PATTERNS if described is None else PATTERNS[1:]
+    if described is not None and described.weights:  # a repository may have them in several forms
+        patterns = (*(each for each in patterns if not each.startswith("*")), described.weights)
+    with hub.Hub() as client:
+        return client.fetch(repository, patterns, cache_dir, with_card=described is None)
 
 
 def _files(source: Path) -> list[Path]:

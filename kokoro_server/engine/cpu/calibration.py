@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 VERSION = 1  # raised whenever a measurement would come out differently
 PATIENCE = 120.0  # seconds; a machine so slow measures fewer rows
-LEAST_ROWS = 2
+LEAST_ROWS = 4
 WORD_ENDS = 1 / 6  # of the phonemes
 
 

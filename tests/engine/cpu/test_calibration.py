@@ -10,10 +10,14 @@ import pytest
 
 from benchmarks.calibration import VOICES
 from kokoro_server.assets import files
-from kokoro_server.engine.cpu import calibration, quantization
+from kokoro_server.engine import vocab
+from kokoro_server.engine.cpu import build, calibration, moments, quantization
+from kokoro_server.engine.cpu.engine import OnnxEngine
+from kokoro_server.engine.protocol import STYLE_DIM
 from tests import tiny_model
 from tests.engine.rows import random_row
 
+STYLES = list((0.15 * np.random.default_rng(0).standard_normal((6, STYLE_DIM))).astype(np.float32))
 SENTENCES = Path(__file__).parents[2] / "data" / "sentences.json"
 
 
@@ -31,6 +35,40 @@ def test_it_measures_every_channel_before_the_convolutions(monkeypatch: pytest.M
         assert (amax > 0).all()
     first, second = (calibration.measure(tiny_model.templates(), state, [row]) for row in rows)
     assert all(np.array_equal(table[name], np.maximum(first[name], second[name])) for name in table)
+
+
+def test_a_slow_machine_measures_fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantization, "MIN_CHANNELS", 4)
+    state = {name: tensor.numpy() for name, tensor in tiny_model.build().state_dict().items()}
+    rows = calibration.rows_of(vocab.ids(), STYLES, 20)
+    ticks = iter(range(100))
+    cut, few, every = (
+        calibration.measure(tiny_model.templates(), state, some, patience, lambda: 1.0 * next(ticks))
+        for some, patience in ((rows, 0.5), (rows[: calibration.LEAST_ROWS], np.inf), (rows, np.inf))
+    )
+    assert all(np.array_equal(cut[name], few[name]) for name in few)
+    assert not all(np.array_equal(cut[name], every[name]) for name in every)
+
+
+def test_rows_are_phonemes_of_the_model_with_spaces_between_words() -> None:
+    vocabulary = {" ": 7, ".": 3, "x": 2, "ʃ": 9}
+    rows = calibration.rows_of(vocabulary, STYLES, 40)
+    assert {number for row in rows for number in row.tokens} == {7, 2, 9}
+    assert [row.tokens for row in rows] == [row.tokens for row in calibration.rows_of(vocabulary, STYLES, 40)]
+    assert len({row.tokens for row in rows}) == len(rows) == len(STYLES)
+
+
+def test_a_build_of_other_weights_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The convolutions are those of the rows, not of the package."""
+    monkeypatch.setattr(quantization, "MIN_CHANNELS", 4)
+    monkeypatch.setattr(build, "templates", tiny_model.templates)
+    steps = list[str]()
+    rows = calibration.rows_of(vocab.ids(), STYLES[:2], 20)
+    calibration.build_calibrated(rows, tiny_model.weights(), tmp_path, "int8", steps.append)
+    assert steps[:2] == ["reading weights", "calibrating"]
+    engine = OnnxEngine(tmp_path)
+    assert np.isfinite(engine.synthesize([rows[0]])[0].audio).all()
+    assert not (tmp_path / moments.TABLE.name).exists()
 
 
 def test_the_table_in_the_package_says_what_it_was_measured_with() -> None:
