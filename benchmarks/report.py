@@ -142,30 +142,30 @@ def serve_columns(found: Found) -> dict[str, Callable[[Found, int], str]]:
     def ours(endpoint: str, show: Callable[[Found | None], str], form: object = FIRST) -> Callable[[Found, int], str]:
         return lambda found, clients: show(pick(found, OURS, endpoint, clients, form))
 
-    columns: dict[str, Callable[[Found, int], str]] = {
-        "audio-seconds per second": ours("/tts", speed),
-        "first audio of a stream: p50": ours("/tts/stream", lambda run: latency(run, "p50")),
-        "p95": ours("/tts/stream", lambda run: latency(run, "p95")),
-    }
+    columns: dict[str, Callable[[Found, int], str]] = {}
+    for kind, endpoint in (("clips", "/tts"), ("streams", "/tts/stream")):
+        columns[f"{kind}: audio-seconds per second"] = ours(endpoint, speed)
+        columns[f"{kind}: first audio p50"] = ours(endpoint, lambda run: latency(run, "p50"))
+        columns[f"{kind}: p95"] = ours(endpoint, lambda run: latency(run, "p95"))
     if any(AUDIBLE in run for run in closed(found, OURS)):
-        columns["first audible sound: p50"] = ours("/tts/stream", lambda run: latency(run, "p50", AUDIBLE))
-        columns["its p95"] = ours("/tts/stream", lambda run: latency(run, "p95", AUDIBLE))
+        columns["streams: first audible sound p50"] = ours("/tts/stream", lambda run: latency(run, "p50", AUDIBLE))
+        columns["streams: its p95"] = ours("/tts/stream", lambda run: latency(run, "p95", AUDIBLE))
     columns["failed requests"] = lambda found, clients: failed(
         *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
     )
     if any("device_busy" in run for run in closed(found, OURS)):
-        columns["GPU busy"] = ours("/tts", busy)
+        columns["clips: GPU busy"] = ours("/tts", busy)
     for form in found.get("forms", [])[1:]:
-        columns[f"with `SERVER_PROCESSES={form}`: audio-seconds per second"] = ours("/tts", speed, form)
+        columns[f"clips with `SERVER_PROCESSES={form}`: audio-seconds per second"] = ours("/tts", speed, form)
     if closed(found, ONE_AT_A_TIME):
-        head = "a server that takes one at a time: audio-seconds per second"
+        head = "clips of a server that takes one at a time: audio-seconds per second"
         columns[head] = lambda found, clients: speed(pick(found, ONE_AT_A_TIME, "/tts", clients))
     return columns
 
 
 def starts(found: Found, link: str) -> str:
-    """How long it takes to start, and what the first requests take then."""
-    names = {"empty": "first start, nothing compiled yet", "filled": "second start"}
+    """How long it takes to start, and what the first requests take then. `serve_bench` has read the files before."""
+    names = {"empty": "warm start, no kernels compiled yet", "filled": "warm start, kernels compiled"}
     shown = [start for start in found.get("starts", []) if start["caches"] in names]
     if not shown:
         return ""

@@ -112,10 +112,8 @@ def said(
 def reload(target: Sequence[str], environ: dict[str, str], rounds: int) -> dict[str, Any]:
     """Seconds of a request that finds the model unloaded, and of the one after it."""
     unloaded, loaded = [], []
-    with (
-        started(target, environ | {"KOKORO_IDLE_UNLOAD_S": str(IDLE)}) as (url, _),
-        httpx.Client(timeout=PATIENCE) as client,
-    ):
+    environ = environ | {"KOKORO_IDLE_UNLOAD_S": str(IDLE)}
+    with started(target, environ) as (url, _), httpx.Client(trust_env=False, timeout=PATIENCE) as client:
         for number in range(rounds):
             while client.get(f"{url}/health/batching").json()["model"]["state"] != "unloaded":
                 time.sleep(POLL)

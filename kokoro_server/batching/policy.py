@@ -193,7 +193,8 @@ class Policy:
     def _ranked_candidates(
         self, leader: Entry, waiting: PriorityLanes, of: Container[Priority]
     ) -> list[tuple[int, Entry]]:
-        """Candidates to go with the leader, best first: by lane, its own first; those overtaken too often, by turn; then by length.
+        """Candidates to go with the leader, best first: by lane, the leader's own before the others; in a lane, those
+        overtaken too often come first, by turn, and the rest by length.
 
         Entries of about the leader's length go by turn where their latency counts or padding costs little. Otherwise,
         at equal lengths, those of the leader's voice come first. Each comes with its place in the order of turns.

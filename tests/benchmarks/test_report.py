@@ -96,9 +96,9 @@ def test_figures_stand_between_the_marks_and_link_to_their_files(home: Path) -> 
     assert f"| 1 | 4.79 ms | 971 | {link} |" in text
     assert f"| plain `kokoro` model, one at a time, same card, same run | 94.6 ms | 49.2 | {link} |" in text
     link = "[json](../benchmarks/results/serve_cuda.json)"
-    assert f"| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
-    assert f"| 64 | 2,600 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
-    assert f"| plain `kokoro` model, one at a time, no server, same card, same run | 43 |  |  |  |  | {link} |" in text
+    assert f"| 1 | 600 | 8 ms | 16 ms | 500 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
+    assert f"| 64 | 2,600 | 80 ms | 160 ms | 2,100 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
+    assert f"| plain `kokoro` model, one at a time, no server, same card, same run | 43 |  |  |  |  |  |  |  | {link} |" in text
     assert "| **ours, ONNX int8** | 2.7 | [json](../benchmarks/results/engine_cpu.json) |" in text
     assert "](../benchmarks/results/serve.svg)" in text
     assert all(line.endswith(("| from |", "--- |", ") |")) for line in text.splitlines() if line.startswith("|"))
@@ -109,7 +109,7 @@ def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": ours}))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| 1 | 600 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
+    assert "| 1 | 600 | 8 ms | 16 ms | 500 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
     assert "a server that takes one at a time" not in text
 
 
@@ -118,18 +118,18 @@ def test_the_first_audible_sound_has_columns_where_it_was_measured(home: Path) -
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": runs}))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| first audio of a stream: p50 | p95 | first audible sound: p50 | its p95 | failed requests |" in text
-    assert "| 1 | 600 | 9.5 ms | 19 ms | 70 ms | 140 ms | 0 of 200 | 55 |" in text
+    assert "| streams: first audio p50 | streams: p95 | streams: first audible sound p50 | streams: its p95 |" in text
+    assert "| 500 | 9.5 ms | 19 ms | 70 ms | 140 ms | 0 of 200 | 55 |" in text
 
 
 def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(FORMS))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| 64 | 4,300 | 50 ms | 100 ms | 0 of 200 | 97 % | 3,100 | 55 | [json]" in text
-    assert "with `SERVER_PROCESSES=1`: audio-seconds per second" in text
-    assert "| first start, nothing compiled yet | 74.2 s | 30 ms | 17 ms | [json]" in text
-    assert "| second start | 11.5 s | 25 ms | 16 ms | [json]" in text
+    assert "| 64 | 4,300 | 80 ms | 160 ms | 3,700 | 50 ms | 100 ms | 0 of 200 | 97 % | 3,100 | 55 | [json]" in text
+    assert "clips with `SERVER_PROCESSES=1`: audio-seconds per second" in text
+    assert "| warm start, no kernels compiled yet | 74.2 s | 30 ms | 17 ms | [json]" in text
+    assert "| warm start, kernels compiled | 11.5 s | 25 ms | 16 ms | [json]" in text
     picture = (home / "benchmarks" / "results" / "serve.svg").read_text()
     assert "4,300" in picture
     assert "3,100" not in picture
