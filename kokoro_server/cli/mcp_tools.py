@@ -169,9 +169,13 @@ class LocalTools(SpeechTools):
         if PurePath(name).name != name or name.startswith("."):
             raise ToolFailed(f"file: {name!r} must be the name of a file in {self._folder}, without a folder")
         path = self._folder / name
-        if path.exists():
-            raise _exists(path)
-        return path
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            return path
+        except (OSError, ValueError) as error:  # too long, or with a NUL
+            raise ToolFailed(f"file: {name!r} cannot be a name: {error}") from error
+        raise _exists(path)
 
 
 def _suffix(job: dict[str, object]) -> str:
@@ -197,15 +201,17 @@ def _drop(chunks: queue.Queue[bytes | None]) -> None:
 
 
 def _read(name: str) -> bytes:
-    path = Path(name).expanduser()
     try:
+        path = Path(name).expanduser()
         if path.exists() and not path.is_file():
             raise ToolFailed(f"document: {path} is no file")
         if path.stat().st_size > MAX_DOCUMENT:
             raise ToolFailed(f"document: {path} has more than {MAX_DOCUMENT >> 20} MiB")
         return path.read_bytes()
     except OSError as error:
-        raise ToolFailed(f"document: {path} cannot be read: {error.strerror or error}") from error
+        raise ToolFailed(f"document: {name} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RuntimeError) as error:  # a NUL; the folder of a user that does not exist
+        raise ToolFailed(f"document: {name!r} cannot be read: {error}") from error
 
 
 def _save(path: Path, content: bytes, *, is_new: bool = False) -> None:

@@ -166,6 +166,21 @@ async def test_a_pipe_is_no_document(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/a.md", "a\0.md", "x" * 300 + ".md", "/root/../nowhere/a.md"])
+async def test_paths_that_cannot_be_are_said(tmp_path: Path, path: str) -> None:
+    async with httpx.AsyncClient() as client:
+        tools = LocalTools(client, tmp_path)
+        with pytest.raises(ToolFailed, match="cannot be read"):
+            await tools.make_book_here(LocalAudiobookArguments(document=path))
+
+
+@pytest.mark.parametrize("name", ["a\0.mp3", "ü" * 150 + ".mp3"])
+async def test_names_that_cannot_be_are_said_before_anything_is_spoken(tmp_path: Path, name: str) -> None:
+    async with httpx.AsyncClient(base_url="http://127.0.0.1:9") as client:
+        with pytest.raises(ToolFailed, match="cannot be a name"):
+            await LocalTools(client, tmp_path).speak_here(LocalSpeakArguments(text="one", to="file", file=name))
+
+
 class SlowPlayer:
     """Takes a twentieth of a second for each chunk."""
 

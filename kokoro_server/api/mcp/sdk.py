@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -75,10 +75,10 @@ async def answer(tools: ToolServer, scope: Scope, receive: Receive, send: Send) 
         await manager.handle_request(scope, receive, send)
 
 
-async def _whole(work: Coroutine[Any, Any, T]) -> T:
+async def _whole(work: Awaitable[T]) -> T:
     """Runs `work` in a task of its own. The SDK's cancellation strikes again at each await, so that `work` could not
     take its rows out of the queue."""
-    task = asyncio.create_task(work)
+    task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
