@@ -46,9 +46,11 @@ def main() -> int:
 
 
 def check_workflows() -> None:
-    """Against the schema that check-jsonschema brings along."""
+    """Against the schema that check-jsonschema brings along; and by actionlint, where it is installed."""
     files = sorted(map(str, (ROOT / ".github" / "workflows").glob("*.yml")))
     run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
+    if actionlint := shutil.which("actionlint"):
+        run(actionlint, *files)
 
 
 def build() -> list[Path]:
