@@ -123,7 +123,9 @@ class Settings(BaseModel):
     default_voice: DefaultVoices = setting(EVERYDAY, "DEFAULT_VOICE", ())
     """Voice or blend of requests that name none; or one for each language, such as en=af_bella,fr=ff_siwis, which
     `auto` then takes too if it is a voice of that language. A part without a language, such as am_adam in
-    am_adam,fr=ff_siwis, is for all other languages. Empty: af_heart."""
+    am_adam,fr=ff_siwis, is for all other languages. A voice of a model of MODELS_PATH, such as de-kikiri/df_anna or
+    de=de-kikiri/df_anna, speaks the languages of that model alone: af_heart, or the one for en, speaks the others.
+    Empty: af_heart."""
     default_language: LanguageCode | None = setting(EVERYDAY, "DEFAULT_LANGUAGE", None)
     """Language in which the texts of requests that name none are read, whatever their voice: en-US, en-GB, es, fr-FR,
     hi, it, pt-BR, ja, zh, or auto for that of each text. Empty: the voice's own."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from kokoro_server.assets.models.folder import ModelFolder, ModelShelf, scan
+from kokoro_server.assets.models.folder import ModelFolder, ModelShelf, check_unchanged, scan
 from kokoro_server.batching.lazy_queue import LazyQueue
 from kokoro_server.batching.model_slots import ModelSlot, ModelSlots
 from kokoro_server.batching.policy import BatchingOptions
@@ -105,6 +105,7 @@ class FolderModels:
         return queue
 
     def _loaded(self, folder: ModelFolder) -> LoadedModel:
+        check_unchanged(folder)
         check_packs(folder)
         model = self._load(self._settings, folder, some_styles(folder, CALIBRATED_VOICES, CALIBRATED_TOKENS))
         model.measure()

@@ -52,9 +52,10 @@ class ServerFacts:
         try:
             release, weights = str(health["version"]), health["weights"]
             facts = (release, weights["source"], weights["precision"], *map(health.get, HEALTH_FACTS))
+            models = (f"{model['name']}={model.get('version')}" for model in health.get("models", ()))
         except (KeyError, TypeError) as error:
             raise SetupError(f"{url}: names neither its version nor its weights; is it a Kokoro Server?") from error
-        return cls(url, " ".join(map(str, facts)), release, "cuda" in str(health.get("device")))
+        return cls(url, " ".join((*map(str, facts), *models)), release, "cuda" in str(health.get("device")))
 
 
 class HttpBackend:

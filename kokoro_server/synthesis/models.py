@@ -60,6 +60,7 @@ class ServedModel:
             "state": self.queue.model_state()["state"],
             "languages": [each.language.code for each in card.languages],
             "voices": len(self.folder.voices),
+            "version": self.folder.version,
         }
 
 

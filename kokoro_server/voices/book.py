@@ -77,6 +77,11 @@ class VoiceSnapshot:
         self._packs = {name: pack for name, pack in before.packs_in_memory() if name in files} if before else {}
         self._lock = threading.Lock()
 
+    @property
+    def version(self) -> str:
+        """Of the model that speaks with them; of Kokoro v1.0 it is empty, as that is described elsewhere."""
+        return ""
+
     def names(self) -> list[str]:
         return [*self._known, *(name for model in self.models.values() for name in model.names())]
 

@@ -29,7 +29,8 @@ class VoiceFinder:
         for text in _texts(request):
             plain = html.unescape(text) if "&" in text else text  # SSML may write a name with entities
             for word in {*_WORD.findall(plain)} & self._names.keys():
-                found.update(name for name in self._names[word] if name in plain)
+                # In a blend, the name of a model may stand before its first voice alone.
+                found.update(name for name in self._names[word] if all(part in plain for part in name.split("/")))
         return found
 
 
@@ -42,7 +43,10 @@ class VoiceContents:
         self._digests: dict[str, str] = {}
 
     def fingerprint(self, request: object) -> str:
-        """Differs if a voice that the request uses sounds different, or reads another language. May read packs."""
+        """Differs if a voice that the request uses sounds different, or reads another language. May read packs.
+
+        So it does if another model speaks under the name of that one.
+        """
         return sha256("".join(map(self._digest, sorted(self._finder.names_in(request)))).encode()).hexdigest()[:16]
 
     def _digest(self, name: str) -> str:
@@ -55,7 +59,9 @@ class VoiceContents:
         if name not in known and OPENAI_VOICES.get(name) not in known:
             return ""  # one of OpenAI's, for a voice that is not here
         pack, gain = self._voices.pack(self._voices.canonical(name)), self._voices.gain(name)
-        return f"{name} {self._voices.language(name)} {gain} {sha256(pack.tobytes()).hexdigest()}\n"
+        model = self._voices.of_model(name)
+        version = f" {model.version}" if model else ""
+        return f"{name} {self._voices.language(name)} {gain} {sha256(pack.tobytes()).hexdigest()}{version}\n"
 
 
 def _texts(request: object) -> Iterator[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from kokoro_server.assets.models.folder import ModelFolder, scan
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Style
-from kokoro_server.errors import AssetError, ConfigError, UnknownVoice
+from kokoro_server.errors import AssetError, ConfigError, Unavailable, UnknownVoice
 from kokoro_server.languages import Language
 from kokoro_server.voices import levels, mix
 from kokoro_server.voices.book import VoiceSnapshot
@@ -17,6 +18,7 @@ from kokoro_server.voices.names import OPENAI_VOICES, VoiceInfo, info_of_name
 from kokoro_server.voices.packs import Pack, read_pack
 
 SHOWN = 10  # voices in a message
+RETRY_AFTER = 60.0  # seconds; a person must restart the server
 
 
 class ModelVoices(VoiceSnapshot):
@@ -27,6 +29,11 @@ class ModelVoices(VoiceSnapshot):
         self._model = model
         self._prefix = f"{model.name}/"
         self._described = {name: self._describe(name) for name in model.voices}
+        self._stamps = {name: _stamp(path) for name, path in model.voices.items()}
+
+    @property
+    def version(self) -> str:
+        return self._model.version
 
     def names(self) -> list[str]:
         return [self._prefix + name for name in self._known]
@@ -68,6 +75,16 @@ class ModelVoices(VoiceSnapshot):
                 raise
             return self._prefix + self._model.default_voice
 
+    def _load(self, canonical: str) -> Pack:
+        """Raises Unavailable for a file that is not the one that was there when the server started."""
+        path = self._files.get(canonical)
+        if path is not None and _stamp(path) != self._stamps[canonical]:
+            raise Unavailable(
+                f"the voice {self._prefix}{canonical} was changed while the server ran; restart the server",
+                retry_after=RETRY_AFTER,
+            )
+        return super()._load(canonical)
+
     def _parse(self, spec: str) -> dict[str, int]:
         try:
             return mix.parse(spec.replace(self._prefix, ""), self._known)
@@ -84,6 +101,14 @@ class ModelVoices(VoiceSnapshot):
         assert spoken is not None  # the folder has been checked
         plain = info_of_name(name)
         return VoiceInfo(self._prefix + name, plain.title, spoken.language.letter, plain.gender, None)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns
 
 
 def is_default(voice: str) -> bool:

@@ -41,6 +41,7 @@ class ModelFolder:
     weights: Path
     voices: Mapping[str, Path]  # by name
     identity: str  # changes with config.json and with the file of the weights
+    version: str  # changes with model.toml, too: with the same one, and the same voice, a text sounds the same
 
     @property
     def default_voice(self) -> str:
@@ -86,8 +87,9 @@ def read(path: Path) -> ModelFolder:
         described = card.read(path / card.FILE)
         config = shape.read(path / shape.FILE)
         found = _weights(path, described.weights)
-        voices, identity = _voices(path / VOICES, described), _identity(path / shape.FILE, found)
-        return ModelFolder(path.name, path, described, config, found, voices, identity)
+        voices, identity = _voices(path / VOICES, described), identity_of(path / shape.FILE, found)
+        version = sha256(identity.encode() + (path / card.FILE).read_bytes()).hexdigest()[:16]
+        return ModelFolder(path.name, path, described, config, found, voices, identity, version)
     except OSError as error:
         raise AssetError(f"{path}: cannot be read ({error}); let this user read it") from error
 
@@ -120,7 +122,19 @@ def _weights(folder: Path, named: str | None) -> Path:
     )
 
 
-def _identity(config: Path, found: Path) -> str:
+def check_unchanged(model: ModelFolder) -> None:
+    """Raises AssetError if its weights or config.json are others than when it was read."""
+    try:
+        unchanged = identity_of(model.path / shape.FILE, model.weights) == model.identity
+    except OSError as error:
+        raise AssetError(
+            f"{model.path}: cannot be read ({error.strerror}); put it back, or restart the server"
+        ) from error
+    if not unchanged:
+        raise AssetError(f"{model.path}: was changed while the server ran; restart the server")
+
+
+def identity_of(config: Path, found: Path) -> str:
     """By the size and time of the weights: to read them all would take too long."""
     stat = found.stat()
     return sha256(config.read_bytes() + f"{found.name} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]

@@ -11,8 +11,7 @@ import pytest
 from benchmarks.calibration import VOICES
 from kokoro_server.assets import files
 from kokoro_server.engine import vocab
-from kokoro_server.engine.cpu import build, calibration, moments, quantization
-from kokoro_server.engine.cpu.engine import OnnxEngine
+from kokoro_server.engine.cpu import build, calibration, quantization
 from kokoro_server.engine.protocol import STYLE_DIM
 from tests import tiny_model
 from tests.engine.rows import random_row
@@ -58,17 +57,16 @@ def test_rows_are_phonemes_of_the_model_with_spaces_between_words() -> None:
     assert len({row.tokens for row in rows}) == len(rows) == len(STYLES)
 
 
-def test_a_build_of_other_weights_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The convolutions are those of the rows, not of the package."""
-    monkeypatch.setattr(quantization, "MIN_CHANNELS", 4)
+def test_a_build_of_other_weights_takes_the_table_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "templates", tiny_model.templates)
-    steps = list[str]()
-    rows = calibration.rows_of(vocab.ids(), STYLES[:2], 20)
+    taken = list[object]()
+    monkeypatch.setattr(build, "assemble", lambda *arguments: taken.extend(arguments))
+    monkeypatch.setattr(calibration, "measure", lambda _templates, _state, rows, _patience: {"measured": rows})
+    rows, steps = calibration.rows_of(vocab.ids(), STYLES[:2], 20), list[str]()
     calibration.build_calibrated(rows, tiny_model.weights(), tmp_path, "int8", steps.append)
-    assert steps[:2] == ["reading weights", "calibrating"]
-    engine = OnnxEngine(tmp_path)
-    assert np.isfinite(engine.synthesize([rows[0]])[0].audio).all()
-    assert not (tmp_path / moments.TABLE.name).exists()
+    assert steps == ["reading weights", "calibrating"]
+    assert taken[2:5] == [tmp_path, "int8", {"measured": rows}]
+    assert calibration.digest("a") != calibration.digest("b")
 
 
 def test_the_table_in_the_package_says_what_it_was_measured_with() -> None:
