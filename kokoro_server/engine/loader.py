@@ -198,7 +198,7 @@ def torch_engines(
 
 
 def keep_kernels(cache_dir: Path) -> None:
-    """Let Triton keep the kernels that it compiles beside the model, unless it was told where.
+    """Let Triton keep its compiled kernels beside the model, unless TRITON_CACHE_DIR says otherwise.
 
     The home folder, its own choice, may be another one at the next start, as in a container.
     """
