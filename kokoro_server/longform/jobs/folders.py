@@ -91,13 +91,13 @@ class JobFolder:
         """Whether it holds a result, or passages and clips that were spoken for one."""
         return any(path.is_file() for folder in (self.work, self.result) for path in folder.rglob("*"))
 
-    def remove(self) -> int:
-        """Returns how many bytes it had."""
+    def remove(self) -> int | None:
+        """Returns how many bytes it had. None if not all of it could be removed: there may be no descriptors."""
         size = sum(_size(Path(folder, name)) for folder, _, names in os.walk(self.path) for name in names)
         with contextlib.suppress(OSError):
             self.record.unlink(missing_ok=True)  # first: half a job must not be found again
         shutil.rmtree(self.path, ignore_errors=True)
-        return size
+        return None if self.path.exists() else size
 
     def make_private(self) -> None:
         make_private(self.path)

@@ -85,8 +85,7 @@ class LostJobs:
                     added.append(record.id)
             elif folder.has_work:
                 stranded.append(folder.path.name)
-            elif self._is_abandoned(folder):
-                size = folder.remove()
+            elif self._is_abandoned(folder) and (size := folder.remove()) is not None:
                 log.info("folder removed id=%s why=no job was made of the upload bytes=%d", folder.path.name, size)
         if added:
             self._found += len(added)

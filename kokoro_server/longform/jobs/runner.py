@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.5  # seconds between two looks at the store
 TAKE_OVER_S = 2.0  # seconds between two tries to take over
 CLEAN_S = 60.0
+REMOVE_AGAIN_S = 5.0  # after the files of a deleted job could not be removed
 MAX_ATTEMPTS = 5  # in a row without progress, each of which ended the server
 FULL_S = 60.0  # seconds until a full disk is checked again
 # When a job is tried again for which no backend was available, and how often it is tried. Both kinds are given up after
@@ -72,6 +73,7 @@ class JobRunner:
         self._lost = LostJobs(root, store, lost_condition)
         self._at_once, self._keep_s = at_once, keep_hours * HOUR
         self._running: dict[str, _Running] = {}
+        self._left: dict[str, float] = {}  # when deleted jobs whose files could not be removed are tried again
         self._removing: asyncio.Task[None] | None = None  # removes the files of deleted jobs
         self._counts: dict[str, int] = {}  # of jobs by their states
         self._cleaned = -CLEAN_S
@@ -132,7 +134,8 @@ class JobRunner:
             await self._tend(running)
         if self._removing is None or self._removing.done():
             deleted = await self._store.use(self._store.deleted)
-            if ended := [id for id in deleted if id not in self._running]:
+            due = (id for id in deleted if time.monotonic() >= self._left.get(id, 0.0))
+            if ended := [id for id in due if id not in self._running]:
                 self._removing = asyncio.create_task(self._remove(ended))
         for waiting in self._next(await self._store.use(self._store.unfinished)):
             if job := await self._store.use(self._store.get, waiting.id):
@@ -147,6 +150,10 @@ class JobRunner:
         for id in deleted:
             try:
                 size = await asyncio.to_thread(JobFolder(self._root, id).remove)
+                if size is None:  # who forgot it now would leave files that nobody knows of
+                    self._left[id] = time.monotonic() + REMOVE_AGAIN_S
+                    log.warning("not all files of a deleted job can be removed yet id=%s", id)
+                    continue
                 await self._store.use(self._store.forget, id)
                 log.info("job removed id=%s why=%s bytes=%d", id, self._why.pop(id, "deleted"), size)
             except KokoroError as error:  # tried again at the next look
@@ -154,6 +161,7 @@ class JobRunner:
             self._not_before.pop(id, None)
             self._absences.pop(id, None)
             self._ended.pop(id, None)
+            self._left.pop(id, None)
 
     async def _tend(self, running: _Running) -> None:
         """Store the progress of a job; stop a job that was deleted, or for which the disk is too full."""

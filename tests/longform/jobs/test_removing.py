@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import threading
 import time
@@ -90,6 +91,30 @@ async def test_a_job_that_was_added_just_before_its_process_was_killed_stays(
     assert folder.upload("x.jsonl").exists()
 
 
+async def test_a_job_whose_files_cannot_be_removed_now_is_not_forgotten(
+    tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process without descriptors removes nothing, and `shutil.rmtree(…, ignore_errors=True)` does not tell."""
+    job = add_list(tmp_path, store, {"id": "a", "text": "Sea."})
+    folder, tries, remove = JobFolder(tmp_path, job.id), list[float](), shutil.rmtree
+
+    def late(path: Path, **options: bool) -> None:
+        tries.append(time.monotonic())
+        if len(tries) > 2:
+            remove(path, **options)
+
+    monkeypatch.setattr(runners, "REMOVE_AGAIN_S", 0.2)
+    monkeypatch.setattr(shutil, "rmtree", late)
+    store.delete(job.id)
+    async with running(runner(tmp_path, store, Tones())):
+        await until(lambda: len(tries) == 2)
+        assert folder.path.exists()
+        assert store.deleted() == [job.id]
+        await until(lambda: not store.deleted())
+    assert not folder.path.exists()
+    assert tries[1] - tries[0] >= 0.2
+
+
 async def test_a_job_is_made_while_the_many_files_of_another_are_removed(
     tmp_path: Path, store: JobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,10 +122,10 @@ async def test_a_job_is_made_while_the_many_files_of_another_are_removed(
     removing, may_go_on = threading.Event(), threading.Event()
     remove = JobFolder.remove
 
-    def slowly(folder: JobFolder) -> None:
+    def slowly(folder: JobFolder) -> int | None:
         removing.set()
         assert may_go_on.wait(60)
-        remove(folder)
+        return remove(folder)
 
     monkeypatch.setattr(JobFolder, "remove", slowly)
     store.delete(old.id)
