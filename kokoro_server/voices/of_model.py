@@ -133,7 +133,7 @@ def check_packs(model: ModelFolder) -> None:
 
 
 def some_styles(model: ModelFolder, voices: int, tokens: int) -> list[Style]:
-    """The styles of a few voices, evenly among all, for texts of so many phonemes."""
+    """The styles of a few voices, evenly among all, for texts of this many phonemes."""
     names = [*model.voices]
     chosen = dict.fromkeys(names[place * len(names) // voices] for place in range(voices))
     return [_pack(model, name)[tokens - 1].copy() for name in chosen]

@@ -115,7 +115,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
 
 
 def fetch(tmp_path: Path, with_card: bool = True) -> Path:
-    with hub.Hub(backoff=NO_WAIT) as client:
+    with hub.HubClient(backoff=NO_WAIT) as client:
         patterns = install.PATTERNS if with_card else install.PATTERNS[1:]
         return client.fetch(REPO, patterns, tmp_path / "cache", with_card=with_card)
 
@@ -215,7 +215,10 @@ def test_the_token_goes_to_the_hub_alone(fake: FakeHub, tmp_path: Path, monkeypa
 def test_an_encrypted_hub_does_not_lead_to_one_without(tmp_path: Path) -> None:
     import httpx
 
-    with hub.Hub("https://hub.example") as client, pytest.raises(httpx.UnsupportedProtocol, match="without encryption"):
+    with (
+        hub.HubClient("https://hub.example") as client,
+        pytest.raises(httpx.UnsupportedProtocol, match="without encryption"),
+    ):
         client._only_as_safe(httpx.Request("GET", "http://cdn.example/x"))
 
 
@@ -257,7 +260,7 @@ def test_too_many_files(fake: FakeHub, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["german", "a/b/c", "../x", "a/..", "https://x/y", "", "a/b?c", "a/" + "b" * 200])
 def test_names_that_are_no_repository(fake: FakeHub, tmp_path: Path, name: str) -> None:
-    with hub.Hub() as client, pytest.raises(AssetError, match="is no repository; write hf:OWNER/NAME"):
+    with hub.HubClient() as client, pytest.raises(AssetError, match="is no repository; write hf:OWNER/NAME"):
         client.repository(name, install.PATTERNS)
     assert fake.asked == []
 

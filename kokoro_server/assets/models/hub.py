@@ -69,7 +69,7 @@ class Repository:
     files: tuple[HubFile, ...]
 
 
-class Hub:
+class HubClient:
     """`HF_ENDPOINT` and `HF_TOKEN` of the environment are those of Hugging Face's own tools."""
 
     def __init__(self, endpoint: str | None = None, token: str | None = None, backoff: Backoff = BACKOFF) -> None:
@@ -86,7 +86,7 @@ class Hub:
             event_hooks={"request": [self._only_as_safe]},
         )
 
-    def __enter__(self) -> Hub:
+    def __enter__(self) -> HubClient:
         return self
 
     def __exit__(self, *_: object) -> None:

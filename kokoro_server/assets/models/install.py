@@ -70,7 +70,7 @@ def from_hub(repository: str, cache_dir: Path, own_card: Path | None = None) -> 
     patterns = PATTERNS if described is None else PATTERNS[1:]
     if described is not None and described.weights:  # a repository may have them in several forms
         patterns = (*(each for each in patterns if not each.startswith("*")), described.weights)
-    with hub.Hub() as client:
+    with hub.HubClient() as client:
         return client.fetch(repository, patterns, cache_dir, with_card=described is None)
 
 
