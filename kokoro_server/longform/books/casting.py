@@ -105,7 +105,7 @@ class Casting:
         known = {voice.name for voice in self._voices}
         for spec in filter(None, (options.voice, options.dialogue_voice, *options.cast.values())):
             model, slash, _ = spec.partition("/")
-            prefix = model.strip() + slash
+            prefix = f"{model.strip()}/" if slash else ""
             mix.parse(spec.replace(prefix, "") if slash else spec, {name.removeprefix(prefix) for name in known})
         if options.language:
             languages.parse(options.language, languages.ALL)
