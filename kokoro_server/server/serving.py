@@ -78,9 +78,15 @@ class Server(LimitedServer):
 
 
 async def serve(
-    app: FastAPI, settings: Settings, make_server: MakeServer = Server, shared: Listeners | None = None
+    app: FastAPI,
+    settings: Settings,
+    make_server: MakeServer = Server,
+    listeners: Listeners | None = None,
+    *,
+    alone: bool = True,
 ) -> None:
-    """Serve until a signal. `shared` are sockets on which other processes listen, too.
+    """Serve until a signal. The ports are bound here unless `listeners` has them. Not `alone`: other processes listen
+    on them, too.
 
     Raises SetupError when something is missing, EngineUnavailable when the device is lost.
     """
@@ -88,7 +94,7 @@ async def serve(
     threads = min(MAX_THREADS, thread_count() + 4)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads, "server"))
     siblings: Siblings = app.state.siblings
-    with contextlib.closing(shared or listen(settings)) as listeners:
+    with contextlib.closing(listeners or listen(settings)) as listeners:
         limits = ConnectionLimits(
             settings.max_connections, settings.read_timeout, partial(siblings.total, Cell.CONNECTIONS)
         )
@@ -113,7 +119,7 @@ async def serve(
             # We enter the lifespan, not uvicorn, so that a failure can be reported in one line.
             async with app.router.lifespan_context(app):
                 freeze_heap()
-                if listeners.wyoming and not shared:
+                if listeners.wyoming and alone:
                     log_wyoming(listeners.wyoming)
                 wyoming = _wyoming(app, settings, listeners.wyoming, server, limits)
                 async with background(trim_now_and_then(lambda: app.state.running.busy)), wyoming:

@@ -108,7 +108,9 @@ class Casting:
             prefix = f"{model.strip()}/" if slash else ""
             mix.parse(spec.replace(prefix, "") if slash else spec, {name.removeprefix(prefix) for name in known})
         if options.language:
-            languages.parse(options.language, languages.ALL)
+            spoken = {voice.language for voice in self._voices}
+            known_here = [each for each in languages.ALL if each in languages.LANGUAGES or each.code in spoken]
+            languages.parse(options.language, known_here)
 
     def _language_of(self, spec: str) -> Language:
         """The language of a voice, or of the first voice in a mix."""

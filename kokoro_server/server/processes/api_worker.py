@@ -152,7 +152,8 @@ async def serve(
     settings = settings.model_copy(update=own)
     worker = ApiWorker(settings, number, state, path)
     app = create_app(settings, worker=worker)
-    await serving.serve(app, settings, partial(ApiWorkerServer, siblings=worker.siblings, on_ready=on_ready), listeners)
+    make_server = partial(ApiWorkerServer, siblings=worker.siblings, on_ready=on_ready)
+    await serving.serve(app, settings, make_server, listeners, alone=False)
 
 
 def share(limit: int, number: int, workers: int) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.runtime.event_loop import run_on_loop
 from kokoro_server.runtime.machine import available_cores
-from kokoro_server.runtime.sockets import CAN_SHARE
+from kokoro_server.runtime.sockets import CAN_SHARE, listen
 from kokoro_server.server.processes.child import LOADER, loader_named
 
 # The second core is for the engine process and for G2P. Workers are half idle even so: a request to a worker that is
@@ -39,12 +41,13 @@ async def _serve_alone(settings: Settings, load: str) -> None:
     """In this process. The application takes seconds to import; G2P and the model start meanwhile."""
     from kokoro_server.server.head_start import head_start
 
-    begun = await head_start(settings, loader_named(load))
-    try:
-        from kokoro_server.server import serving
-        from kokoro_server.server.app import create_app
+    with closing(listen(settings)) as listeners:  # first: where a port is taken, nothing shall start
+        begun = await head_start(settings, loader_named(load))
+        try:
+            from kokoro_server.server import serving
+            from kokoro_server.server.app import create_app
 
-        await serving.serve(create_app(settings, begun.load, g2p=begun.g2p), settings)
-    finally:
-        if begun.g2p:
-            await begun.g2p.stop()
+            await serving.serve(create_app(settings, begun.load, g2p=begun.g2p), settings, listeners=listeners)
+        finally:
+            if begun.g2p:
+                await begun.g2p.stop()

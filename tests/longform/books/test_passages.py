@@ -110,6 +110,7 @@ def test_what_characters_say_has_their_voice() -> None:
         ({"dialogue_voice": "bf_ema"}, "did you mean bf_emma"),
         ({"cast": {"Alice": "af_bella+nosuch"}}, "there is no voice 'nosuch'"),
         ({"language": "xx"}, "unknown language 'xx'"),
+        ({"language": "de"}, "unknown language 'de'"),  # which no model here has
     ],
 )
 def test_a_voice_or_language_that_there_is_not_is_told_at_once(options: dict[str, object], message: str) -> None:
@@ -128,8 +129,9 @@ def test_each_language_has_its_voice() -> None:
     assert choice("es")[0] == VoiceChoice("em_alex")  # whose grade is the best
     assert choice("fr", language="en-GB") == (VoiceChoice("af_heart", "en-GB"), [])
     assert choice("fr", voice="af_bella(2)+bf_emma(1)")[0] == VoiceChoice("af_bella(2)+bf_emma(1)", "fr-FR")
-    assert choice("de") == (VoiceChoice("af_heart"), ["no voice speaks 'de': af_heart reads it as American English"])
+    assert choice("xx") == (VoiceChoice("af_heart"), ["no voice speaks 'xx': af_heart reads it as American English"])
     assert "no voice for Japanese is installed" in choice("ja")[1][0]
+    assert "no voice for German is installed" in choice("de")[1][0]
 
 
 def test_a_block_in_another_language_is_a_passage_of_its_own() -> None:
