@@ -104,7 +104,7 @@ def test_a_signal_stops_it(server: Server) -> None:
 
 def test_it_says_that_windows_has_one_process_alone(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kokoro_server", "serve", "--port", "0"]
-    environ = os.environ | environment(tmp_path) | {"SERVER_PROCESSES": "2"}
+    environ = os.environ | environment(tmp_path) | {"SERVER_PROCESSES": "2", "HOME": str(tmp_path)}
     ended = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "set SERVER_PROCESSES=1" in ended.stderr
