@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from kokoro_server.engine import vocab
 from kokoro_server.engine.model import skeleton
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
+from kokoro_server.observability import logs
 from tests import tiny_model
 
 GERMAN = """name = "German, for tests"
@@ -92,3 +94,12 @@ def describe(
 
 def _same_disk(one: Path, other: Path) -> bool:
     return one.stat().st_dev == other.stat().st_dev
+
+
+def for_commands(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """The MODELS_PATH of the commands that a test runs in its own process."""
+    patch.chdir(folder)
+    patch.setattr(logs, "configure", lambda _level: None)
+    patch.setenv("MODELS_PATH", str(folder / "models"))
+    patch.setenv("KOKORO_CACHE_DIR", str(folder / "cache"))
+    return folder / "models"

@@ -170,3 +170,10 @@ def without_files(server: Server, spare: int = 0) -> Iterator[None]:
         yield
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def said(server: Server, target: Path, text: str, *options: str) -> bytes:
+    """The file that `kokoro-server say` writes with this server."""
+    command = [PYTHON, "-m", "kokoro_server", "say", text, "--url", server.url, "-o", str(target), *options]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    return target.read_bytes()

@@ -54,7 +54,7 @@ def _add(settings: Settings, models: Path, options: argparse.Namespace) -> int:
 def _list(_settings: Settings, models: Path, _options: argparse.Namespace) -> int:
     shelf = folder.scan(models)
     for name, model in shelf.models.items():
-        codes = ",".join(each.language.code for each in model.card.languages)
+        codes = ",".join(language.code for language in model.card.spoken)
         facts = f"{len(model.voices):>4} voices  {model.card.license:<12} {model.card.name}"
         sys.stdout.write(f"{name:<24} {codes:<12} {facts}\n")
     for name, reason in shelf.broken.items():

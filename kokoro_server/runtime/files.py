@@ -57,6 +57,15 @@ def read_ahead(path: Path) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
 
+def version(path: Path) -> tuple[int, ...]:
+    """Differs whenever the file has changed; empty for one that cannot be read."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def sync(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())

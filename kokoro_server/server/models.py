@@ -123,7 +123,7 @@ def served_models(
     served = dict[str, ServedModel]()
     for name, folder in loader.shelf.models.items():
         vocabulary = ModelVocabulary(folder.config.vocabulary, folder.config.content["n_token"])
-        text = ModelText(tuple(each.language for each in folder.card.languages), vocabulary, name)
+        text = ModelText(folder.card.spoken, vocabulary, name)
         speaks = synthesizer(voices[name], loader.queues[name], ModelG2P(g2p, folder, vocabulary), text)
         served[name] = ServedModel(folder, voices[name], loader.queues[name], speaks)
     return ServedModels(served, loader)

@@ -46,7 +46,7 @@ class ServedModel:
         if speech.language is None or speech.language != default_language() or languages.is_auto(speech.language):
             return speech.language
         try:
-            languages.parse(speech.language, [each.language for each in self.folder.card.languages])
+            languages.parse(speech.language, self.folder.card.spoken)
         except UnknownLanguage:
             return None
         return speech.language
@@ -58,7 +58,7 @@ class ServedModel:
             "title": card.name,
             "license": card.license,
             "state": self.queue.model_state()["state"],
-            "languages": [each.language.code for each in card.languages],
+            "languages": [language.code for language in card.spoken],
             "voices": len(self.folder.voices),
             "version": self.folder.version,
         }

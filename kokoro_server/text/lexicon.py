@@ -36,6 +36,7 @@ from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import ConfigError, InvalidInput, UnknownLanguage
 from kokoro_server.languages import LANGUAGES, Language
 from kokoro_server.observability.conditions import Condition, Reason
+from kokoro_server.runtime import files
 from kokoro_server.text.markup import CJK, Part, Pronunciation, clean, describe_unknown
 from kokoro_server.text.phonemized import has_sound
 from kokoro_server.text.spoken import unspeakable
@@ -142,7 +143,7 @@ class Lexicon:
         self._path = path
         self._check_every = check_every
         self._checked = time.monotonic()
-        self._file_version = _file_version(path)
+        self._file_version = files.version(path)
         self._lexicons = _load(path)
 
     @classmethod
@@ -163,7 +164,7 @@ class Lexicon:
         return self.now(language)
 
     def _refresh(self) -> None:
-        version = _file_version(self._path)
+        version = files.version(self._path)
         if version == self._file_version:
             return
         self._file_version = version
@@ -173,15 +174,6 @@ class Lexicon:
             self.condition.set(f"the lexicon is broken, and its last good version stays in use: {error}")
         else:
             self.condition.clear()
-
-
-def _file_version(path: Path) -> tuple[int, ...]:
-    """Differs whenever the file has changed."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _load(path: Path) -> dict[Language, LanguageLexicon]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from kokoro_server.assets.models.folder import ModelFolder, scan
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
@@ -12,6 +11,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Style
 from kokoro_server.errors import AssetError, ConfigError, Unavailable, UnknownVoice
 from kokoro_server.languages import Language
+from kokoro_server.runtime import files
 from kokoro_server.voices import levels, mix
 from kokoro_server.voices.book import VoiceSnapshot
 from kokoro_server.voices.names import OPENAI_VOICES, VoiceInfo, info_of_name
@@ -29,7 +29,7 @@ class ModelVoices(VoiceSnapshot):
         self._model = model
         self._prefix = f"{model.name}/"
         self._described = {name: self._describe(name) for name in model.voices}
-        self._stamps = {name: _stamp(path) for name, path in model.voices.items()}
+        self._versions = {name: files.version(path) for name, path in model.voices.items()}
 
     @property
     def version(self) -> str:
@@ -78,7 +78,7 @@ class ModelVoices(VoiceSnapshot):
     def _load(self, canonical: str) -> Pack:
         """Raises Unavailable for a file that is not the one that was there when the server started."""
         path = self._files.get(canonical)
-        if path is not None and _stamp(path) != self._stamps[canonical]:
+        if path is not None and files.version(path) != self._versions[canonical]:
             raise Unavailable(
                 f"the voice {self._prefix}{canonical} was changed while the server ran; restart the server",
                 retry_after=RETRY_AFTER,
@@ -103,14 +103,6 @@ class ModelVoices(VoiceSnapshot):
         return VoiceInfo(self._prefix + name, plain.title, spoken.language.letter, plain.gender, None)
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
-
-
 def is_default(voice: str) -> bool:
     """Whether a voice may be there because a request has named none."""
     return voice == BUILT_IN_VOICE or voice in speech_defaults.get().voices.values()
@@ -122,7 +114,7 @@ def defaults_of(settings: Settings) -> SpeechDefaults:
     if settings.models_path and any("/" in voice for _, voice in settings.default_voice):
         with suppress(ConfigError):  # which a server reports when it starts
             models = scan(settings.models_path).models
-    spoken = {name: [each.language for each in model.card.languages] for name, model in models.items()}
+    spoken = {name: model.card.spoken for name, model in models.items()}
     return SpeechDefaults.of(settings, spoken)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from wyoming.tts import SynthesizeVoice
 from tests import other_models, servers
 from tests.api.test_defaults import wyoming_audio, wyoming_voices
 from tests.assets.test_models import described
-from tests.servers import PYTHON, REAL, ROOT, TINY, Server, free_port, running, say, spawn
+from tests.servers import REAL, TINY, Server, free_port, running, say, spawn
 
 TEXT = "Guten Tag."
 ANNA, BERT = "german/df_anna", "german/dm_bert"
@@ -149,12 +149,7 @@ def test_a_book_is_read_by_it_and_its_english_by_another(server: Server) -> None
 
 
 def test_the_command_takes_it_too(server: Server, tmp_path: Path) -> None:
-    def spoken(*options: str) -> bytes:
-        target = tmp_path / "said.wav"
-        command = [PYTHON, "-m", "kokoro_server", "say", TEXT, "--url", server.url, "-o", str(target), *options]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-        return target.read_bytes()
-
+    spoken = partial(servers.said, server, tmp_path / "said.wav", TEXT)
     assert spoken() == spoken("-v", ANNA) != spoken("-v", "af_heart", "-l", "en-US")
 
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from wyoming.tts import Synthesize, SynthesizeVoice
 
 from kokoro_server.config.settings import Settings
 from kokoro_server.errors import ConfigError
+from tests import servers
 from tests.servers import PYTHON, REAL, ROOT, TINY, Server, free_port, running, say, spawn, wait_for
 
 VOICES = "en=am_adam,fr=af_bella"
@@ -210,12 +212,7 @@ def test_unknown_voice_is_an_error_at_the_start(tmp_path: Path, value: str) -> N
 
 
 def test_command_leaves_the_voice_to_the_server(server: Server, tmp_path: Path) -> None:
-    def spoken(*options: str) -> bytes:
-        target = tmp_path / "said.wav"
-        command = [PYTHON, "-m", "kokoro_server", "say", TEXT, "--url", server.url, "-o", str(target), *options]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-        return target.read_bytes()
-
+    spoken = partial(servers.said, server, tmp_path / "said.wav", TEXT)
     assert spoken() == spoken("-v", "am_adam") != spoken("-v", "af_heart")
 
 

@@ -8,18 +8,13 @@ import pytest
 
 from kokoro_server.cli import main as cli
 from kokoro_server.engine import folders
-from kokoro_server.observability import logs
 from tests import other_models
 from tests.assets.test_models import described
 
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(logs, "configure", lambda _level: None)
-    monkeypatch.setenv("MODELS_PATH", str(tmp_path / "models"))
-    monkeypatch.setenv("KOKORO_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "models"
+    return other_models.for_commands(tmp_path, monkeypatch)
 
 
 def test_a_model_comes_and_goes(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ from starlette.types import Receive, Scope, Send
 from kokoro_server import __version__
 from kokoro_server.api.mcp.tools import Tool, ToolAnswer, ToolFailed
 from kokoro_server.errors import KokoroError
+from kokoro_server.runtime.background import cancel
 
 log = logging.getLogger(__name__)
 logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs each request, which the access log does
@@ -82,9 +83,8 @@ async def _whole(work: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.cancel()
         with anyio.CancelScope(shield=True):
-            await asyncio.wait({task})
+            await cancel(task)
         raise
 
 

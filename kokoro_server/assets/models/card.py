@@ -50,6 +50,10 @@ class ModelCard:
     voice: str | None  # that speaks for requests that name none
     languages: tuple[CardLanguage, ...]
 
+    @property
+    def spoken(self) -> tuple[Language, ...]:
+        return tuple(each.language for each in self.languages)
+
     def language_of(self, voice: str) -> CardLanguage | None:
         """That of a voice with this name, if there is one."""
         return next((each for each in self.languages if each.letter in (None, voice[:1])), None)

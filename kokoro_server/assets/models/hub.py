@@ -7,6 +7,7 @@ size and a hash. Files come from `GET /OWNER/NAME/resolve/COMMIT/PATH`, which le
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import re
@@ -53,13 +54,11 @@ class HubFile:
     blob: str | None  # git's hash of small ones
 
     def problem(self, path: Path) -> str | None:
+        if self.sha256:
+            return files.fault(path, self.sha256, self.size)
         if (size := path.stat().st_size) != self.size:
-            return f"has {size:,} bytes instead of {self.size:,}"
-        if self.sha256 and files.sha256(path) != self.sha256:
-            return "is not what its sha256 says"
-        if not self.sha256 and self.blob and _git_hash(path) != self.blob:
-            return "is not what its hash says"
-        return None
+            return f"wrong size, expected {self.size} bytes, got {size}"
+        return "wrong content, by git's hash" if self.blob and _git_hash(path) != self.blob else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +137,13 @@ class HubClient:
     def _listing(self, url: str, name: str) -> Any:
         with self._http.stream("GET", url) as answer:
             self._check(answer, name)
-            content = b""
+            content = bytearray()
             for part in answer.iter_bytes():
                 content += part
                 if len(content) > MAX_LISTING:
                     raise AssetError(f"hf:{name}: its list of files has more than {MAX_LISTING:,} bytes")
         try:
-            return httpx.Response(200, content=content).json()
+            return json.loads(content)
         except ValueError as error:
             raise AssetError(f"hf:{name}: the hub does not answer in JSON; is {self._endpoint} one?") from error
 
@@ -175,7 +174,7 @@ class HubClient:
             unfinished.unlink()
             if started_again:
                 raise AssetError(
-                    f"hf:{repository.name}: {file.path} {problem}, twice; the hub is not to be trusted now"
+                    f"hf:{repository.name}: {file.path}: {problem}, twice; the hub is not to be trusted now"
                 )
             started_again = True
         unfinished.replace(target)

@@ -237,7 +237,7 @@ def check_default_voices(settings: Settings) -> None:
         try:
             voices.canonical(spec)
             if code and model in shelf.models:
-                languages.parse(code, [each.language for each in shelf.models[model].card.languages])
+                languages.parse(code, shelf.models[model].card.spoken)
         except KokoroError as error:
             message = error.message.replace("GET /voices", "'kokoro-server voices'")
             raise ConfigError(f"DEFAULT_VOICE: {message}") from None

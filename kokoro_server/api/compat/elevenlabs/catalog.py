@@ -175,7 +175,7 @@ async def models(request: Request) -> list[TheirModel]:
     services = get_services(request)
     others = services.models.models if services.models else {}
     spoken = dict.fromkeys(MODELS, languages.LANGUAGES) | {
-        name: tuple(each.language for each in model.folder.card.languages) for name, model in others.items()
+        name: model.folder.card.spoken for name, model in others.items()
     }
     return [
         TheirModel(

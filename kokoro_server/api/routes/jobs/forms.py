@@ -157,7 +157,9 @@ def _book(fields: JsonObject, services: Services) -> JsonObject:
         if voice:
             _check_voice(voice, field, services)
     if asked.language and not languages.is_auto(asked.language):
-        languages.parse(asked.language, languages.ALL)
+        others = services.models.models.values() if services.models else ()
+        spoken = (language for model in others for language in model.folder.card.spoken)
+        languages.parse(asked.language, (*languages.LANGUAGES, *spoken))
     if asked.format == "m4b":
         Output("aac").check()
     return asked.model_dump()
