@@ -150,14 +150,11 @@ def test_keys_and_limits_hold(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_takes_its_work_along(tmp_path: Path) -> None:
-    with servers.running(servers.TINY, tmp_path / "log", MAX_CONCURRENT_REQUESTS="1") as server:
+    with servers.running(servers.FAULTY, tmp_path / "log", MAX_CONCURRENT_REQUESTS="1") as server:
         call(server)  # which imports the SDK
-        message = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "speak", "arguments": {"text": "One of many words. " * 100, "format": "wav"}},
-        }
+        asked = {"text": "One of many words. " * 100, "format": "wav", "speed": SLOW_ROW}
+        params = {"name": "speak", "arguments": asked}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"Accept": "application/json, text/event-stream"}
         async with httpx.AsyncClient() as client:
             with pytest.raises(httpx.TimeoutException):

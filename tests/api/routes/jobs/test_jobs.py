@@ -151,6 +151,7 @@ def test_lists(tiny_server: Server) -> None:
         ({"voice_of": ["Jack=nobody"]}, 400, "voice_of"),
         ({"voice_of": ["Jack"]}, 422, "voice_of"),
         ({"language": "xx"}, 400, "language"),
+        ({"language": "de"}, 400, "language"),  # which no model here has
         ({"speed": "fast"}, 422, "speed"),
         ({"speed": ["1", "2"]}, 422, "speed"),
         ({"format": "wav"}, 422, "format"),
