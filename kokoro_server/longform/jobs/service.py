@@ -144,9 +144,9 @@ class Jobs:
         made = chapter_path(folder, number, format)
         if await asyncio.to_thread(made.exists):
             return made
+        await asyncio.to_thread(check_space, self._root)
         if self._listening.wanted_by(caller) >= MAX_CHAPTERS:
             raise TooBusy(f"{MAX_CHAPTERS} chapters are being made for you; try again later", retry_after=RETRY_AFTER)
-        await asyncio.to_thread(check_space, self._root)
         async with self._listening.taken(caller):  # one caller must not take all threads and cores
             return await interruptible(partial(chapter_file, folder, number, title, job.options["loudness"], format))
 
