@@ -97,7 +97,7 @@ def key(weights: str, precision: CpuPrecision) -> Key:
         raise ConfigError("onnxruntime is not installed; pip install kokoro-server")
     import onnxruntime
 
-    machine = f"{platform.machine()}-{instructions()}"
+    machine = f"{platform.machine()}-{instructions().build}"
     return Key(weights, precision, _builder_version(), onnxruntime.__version__, machine)
 
 

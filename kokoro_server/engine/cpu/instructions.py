@@ -5,6 +5,7 @@ They decide how weights are quantized and which kernels run, so a build serves p
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import subprocess
 from collections.abc import Set
@@ -13,11 +14,13 @@ from functools import cache
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18  # of Linux on x86-64
 
 
 class Instructions(StrEnum):
     """The best instruction that a processor has for sums of products of bytes."""
 
+    AMX_INT8 = "amxint8"  # products of matrices of u8 and s8 added to 32 bits, exactly; has AVX512_VNNI too
     AVX512_VNNI = "avx512vnni"  # four products of u8 and s8 added to 32 bits, exactly; 512-bit vectors
     AVX_VNNI = "avxvnni"  # the same with 256-bit vectors
     ARM_DOTPROD = "dotprod"  # four products of s8 and s8 added to 32 bits, exactly; 128-bit vectors
@@ -28,12 +31,17 @@ class Instructions(StrEnum):
     @property
     def exact(self) -> bool:
         """Whether sums of products with signed bytes are exact, whatever the bytes are."""
-        return self in {Instructions.AVX512_VNNI, Instructions.AVX_VNNI, Instructions.ARM_DOTPROD}
+        return self.build in {Instructions.AVX512_VNNI, Instructions.AVX_VNNI, Instructions.ARM_DOTPROD}
 
     @property
     def adds_in_16_bits(self) -> bool:
         """Whether kernels need weights whose products cannot leave 16 bits; see `quantization.quantize_in_groups`."""
         return self in {Instructions.AVX512_BW, Instructions.AVX2}
+
+    @property
+    def build(self) -> Instructions:
+        """The class whose build this one runs too."""
+        return Instructions.AVX512_VNNI if self is Instructions.AMX_INT8 else self
 
     @property
     def has_kernels(self) -> bool:
@@ -44,7 +52,16 @@ class Instructions(StrEnum):
 @cache
 def instructions() -> Instructions:
     """The class of this machine."""
-    return classify(platform.machine().lower(), _flags())
+    machine, flags = platform.machine().lower(), _flags()
+    which = classify(machine, flags)
+    if which is Instructions.AMX_INT8 and not _may_use_matrices():
+        return classify(machine, flags - {"amx_int8"})
+    return which
+
+
+def _may_use_matrices() -> bool:
+    """Ask Linux for AMX's registers, for all threads of this process."""
+    return ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0
 
 
 def classify(machine: str, flags: Set[str]) -> Instructions:
@@ -52,7 +69,7 @@ def classify(machine: str, flags: Set[str]) -> Instructions:
         # onnxruntime is exact without the instruction too, because it widens to 16 bits. Our kernels need it.
         return Instructions.ARM_DOTPROD if "asimddp" in flags else Instructions.OTHER
     if {"avx512_vnni", "avx512bw", "avx512vl"} <= flags:
-        return Instructions.AVX512_VNNI
+        return Instructions.AMX_INT8 if {"amx_tile", "amx_int8"} <= flags else Instructions.AVX512_VNNI
     if "avx_vnni" in flags:
         return Instructions.AVX_VNNI
     if {"avx512f", "avx512bw"} <= flags:

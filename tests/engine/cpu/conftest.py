@@ -6,10 +6,13 @@ import pytest
 
 from kokoro_server.engine.cpu.instructions import Instructions, instructions
 
+WITH_AVX512_VNNI = [Instructions.AVX_VNNI, Instructions.AVX512_BW, Instructions.AVX2]
+
 # One with the wider vectors has the narrower ones too, and one with the newer instructions those before them; but one
 # with AVX512-VNNI may lack AVX-VNNI's own form of the instruction, for which LLVM then takes the other.
 ALSO = {
-    Instructions.AVX512_VNNI: [Instructions.AVX_VNNI, Instructions.AVX512_BW, Instructions.AVX2],
+    Instructions.AMX_INT8: [Instructions.AVX512_VNNI, *WITH_AVX512_VNNI],
+    Instructions.AVX512_VNNI: WITH_AVX512_VNNI,
     Instructions.AVX_VNNI: [Instructions.AVX2],
     Instructions.AVX512_BW: [Instructions.AVX2],
 }

@@ -243,7 +243,7 @@ def test_what_was_built_for_one_class_of_processors_is_not_used_on_another(
     cache: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export = Exporter()
-    here, *others = Instructions
+    here, *others = {each.build for each in Instructions}
     monkeypatch.setattr(build_cache, "instructions", lambda: here)
     folder = build_cache.ensure(cache, weights, build_cache.key("ab" * 32, "int8"), export)
     for other in others:
@@ -251,6 +251,6 @@ def test_what_was_built_for_one_class_of_processors_is_not_used_on_another(
         wanted = build_cache.key("ab" * 32, "int8")
         assert build_cache.find(cache, wanted) is None
         assert build_cache.ensure(cache, weights, wanted, export) != folder
-    assert export.calls == len(Instructions)
+    assert export.calls == 1 + len(others)
     monkeypatch.setattr(build_cache, "instructions", lambda: here)
     assert build_cache.find(cache, build_cache.key("ab" * 32, "int8")) == folder

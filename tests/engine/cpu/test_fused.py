@@ -177,6 +177,8 @@ def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
 def test_processors_are_told_apart() -> None:
     avx512 = {"avx2", "avx512bw", "avx512vl", "avx512_vnni", "avx_vnni"}
     assert classify("x86_64", avx512) is Instructions.AVX512_VNNI
+    assert classify("x86_64", avx512 | {"amx_tile", "amx_bf16"}) is Instructions.AVX512_VNNI
+    assert classify("x86_64", avx512 | {"amx_tile", "amx_int8"}) is Instructions.AMX_INT8
     assert classify("amd64", {"avx2", "avx_vnni"}) is Instructions.AVX_VNNI
     assert classify("x86_64", {"avx2", "fma", "avx512f", "avx512bw", "avx512vl"}) is Instructions.AVX512_BW
     assert classify("x86_64", {"avx2", "fma", "avx512f"}) is Instructions.AVX2
@@ -184,6 +186,17 @@ def test_processors_are_told_apart() -> None:
     assert classify("x86_64", {"avx", "sse4_1"}) is Instructions.OTHER
     assert classify("aarch64", {"asimd", "asimddp"}) is Instructions.ARM_DOTPROD
     assert classify("aarch64", {"asimd"}) is Instructions.OTHER
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_matrices_are_used_where_the_system_lets_us(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    flags = {"avx2", "avx512bw", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}
+    monkeypatch.setattr("kokoro_server.engine.cpu.instructions._flags", lambda: frozenset(flags))
+    monkeypatch.setattr("kokoro_server.engine.cpu.instructions._may_use_matrices", lambda: allowed)
+    which = instructions.__wrapped__()
+    assert which is (Instructions.AMX_INT8 if allowed else Instructions.AVX512_VNNI)
+    assert which.build is Instructions.AVX512_VNNI  # an image serves both
 
 
 @needs_kernels

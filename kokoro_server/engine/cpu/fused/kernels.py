@@ -35,6 +35,7 @@ INT, FLOAT, SIGNAL, STATISTICS = numba.intp, numba.float32, numba.float32[:, ::1
 
 # LLVM's names for the instructions.
 FEATURES = {
+    Instructions.AMX_INT8: "+amx-int8",
     Instructions.AVX512_VNNI: "+avx512vnni",
     Instructions.AVX_VNNI: "+avxvnni",
     Instructions.ARM_DOTPROD: "+dotprod",

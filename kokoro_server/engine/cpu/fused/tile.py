@@ -8,6 +8,8 @@ Taps are a loop over shifted rows, so nothing is gathered. A tile's sums stay in
 from __future__ import annotations
 
 import functools
+import itertools
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +26,10 @@ from kokoro_server.engine.cpu.quantization import GROUP_LIMIT, GROUP_QUADS, grou
 
 I8, I16, I32, I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
+MATRIX_ROWS, MATRIX_BYTES = 16, 64  # of a register of AMX, and of each of its rows
+# What LDTILECFG reads: its first form, and how many bytes and rows each of the eight registers has.
+MATRICES = bytearray(struct.pack("<B15x8H16x8B8x", 1, *[MATRIX_BYTES] * 8, *[MATRIX_ROWS] * 8))
+
 
 @dataclass(frozen=True, slots=True)
 class TileShape:
@@ -36,6 +42,7 @@ class TileShape:
     signed: bool  # whether the signal's bytes are signed too
     channels: int
     widening: str = ""  # adds two sums of 16 bits in 32 bits, where `intrinsic` adds two products in 16 bits
+    matrices: bool = False  # whether registers hold MATRIX_ROWS rows of a matrix, not a vector
 
     @property
     def columns(self) -> int:
@@ -46,6 +53,7 @@ class TileShape:
 # so sixteen channels are loaded at once. Where sums begin in 16 bits, those of sixteen channels are added before they
 # widen, row by row: the row's bytes are in registers, the weights in memory.
 SHAPES = {
+    Instructions.AMX_INT8: TileShape("tdpbusd", 16, 2 * MATRIX_ROWS, 2, False, MATRIX_BYTES, matrices=True),
     Instructions.AVX512_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
     Instructions.AVX_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
     Instructions.ARM_DOTPROD: TileShape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
@@ -96,9 +104,11 @@ def multiply(
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
     """Compute a tile of the shape with this number, a constant. Strides are in bytes."""
     chosen = list(SHAPES.values())[shape.literal_value]
+    write = _generate_matrices if chosen.matrices else _generate
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
-        return _generate(chosen, context, builder, arguments[1:])
+        write(chosen, builder, arguments[1:])
+        return context.get_dummy_value()
 
     return types.void(shape, *[types.intp] * 8), generate
 
@@ -131,7 +141,7 @@ class _Loop:
         builder.position_at_end(self._after)
 
 
-def _generate(shape: TileShape, context: Any, builder: Any, arguments: Sequence[Any]) -> Any:
+def _generate(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
     a, stride, dilated, taps, channels, weights, out, out_stride = arguments
     sums = ir.VectorType(I32, shape.width)
     row_offsets = [builder.mul(stride, I64(row)) for row in range(shape.rows)]
@@ -149,7 +159,6 @@ def _generate(shape: TileShape, context: Any, builder: Any, arguments: Sequence[
         row_number, vector = divmod(number, shape.vectors)
         place = builder.add(out, builder.mul(out_stride, I64(row_number)))
         builder.store(value, _pointer(builder, place, 4 * shape.width * vector, sums)).align = 4
-    return context.get_dummy_value()
 
 
 def _add_products(
@@ -208,6 +217,44 @@ def _add_in_16_bits(
             widened = builder.call(widen, [functools.reduce(builder.add, products), ones])
             added[number] = builder.add(added[number], widened)
     return builder.add(weights, I64(shape.columns * shape.channels)), added
+
+
+def _generate_matrices(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
+    """The same where registers are matrices: two of the signal times two of the weights are added to four of sums."""
+    a, stride, dilated, taps, channels, weights, out, out_stride = arguments
+
+    def call(name: str, *operands: Any) -> None:
+        kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), operands)
+
+    def address(begin: Any, offset: int) -> Any:
+        return _pointer(builder, begin, offset, I8)
+
+    rows, columns = range(shape.rows // MATRIX_ROWS), range(shape.vectors)
+    numbers = map(I8, itertools.count())
+    signal, panel = [next(numbers) for _ in rows], [next(numbers) for _ in columns]
+    sums = [[next(numbers) for _ in columns] for _ in rows]
+    shapes = cgutils.global_constant(builder, "matrices", ir.Constant(ir.ArrayType(I8, len(MATRICES)), MATRICES))
+    call("ldtilecfg", builder.bitcast(shapes, ir.PointerType(I8)))
+    for row, column in itertools.product(rows, columns):
+        call("tilezero", sums[row][column])
+    over_taps = _Loop(builder, taps, [a, weights])
+    over_channels = _Loop(builder, builder.udiv(channels, I64(shape.channels)), over_taps.variables)
+    at, weights_at = over_channels.variables
+    for row in rows:
+        place = builder.add(at, builder.mul(stride, I64(MATRIX_ROWS * row)))
+        call("tileloadd64", signal[row], address(place, 0), stride)
+    for column in columns:
+        call("tileloadd64", panel[column], address(weights_at, MATRIX_BYTES * column), I64(4 * shape.columns))
+    for row, column in itertools.product(rows, columns):
+        call(shape.intrinsic, sums[row][column], signal[row], panel[column])
+    weights_after = builder.add(weights_at, I64(shape.columns * shape.channels))
+    over_channels.end([builder.add(at, I64(shape.channels)), weights_after])
+    over_taps.end([builder.add(over_taps.variables[0], dilated), weights_after])
+    for row, column in itertools.product(rows, columns):
+        place = builder.add(out, builder.mul(out_stride, I64(MATRIX_ROWS * row)))
+        call("tilestored64", sums[row][column], address(place, MATRIX_BYTES * column), out_stride)
+    call("tilerelease")
 
 
 def _another_name(builder: Any, address: Any) -> Any:
