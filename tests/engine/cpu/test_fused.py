@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,25 @@ def test_a_stage_is_its_blocks_in_double_precision_whatever_the_number_of_thread
     for threads in (1, 2, 5):
         got = FusedStage(0, given, 0.1, compiled, Team(threads))(source, addend, styles)
         assert decibels(np.where(mean > 0, mean, 0.1 * mean), got) > 20
+
+
+def test_stages_side_by_side_share_the_threads_and_not_the_parts() -> None:
+    team, parts, threads = Team(6), list[tuple[int, int, int]](), set[int]()
+
+    def work(part: int, begin: int, end: int) -> None:
+        parts.append((part, begin, end))
+        threads.add(threading.get_ident())
+
+    wanted = [(part, 2 * part, 2 * part + 2) for part in range(6)]
+    with team.at_work(), team.at_work(), team.at_work():
+        team.share(12, work)
+    assert sorted(parts) == wanted
+    assert len(threads) <= 2
+    parts.clear()
+    team.share(12, work)
+    assert sorted(parts) == wanted
+    team.share(1, work)
+    assert parts[6:] == [(5, 0, 1)]
 
 
 @needs_kernels

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,18 +19,39 @@ from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments, Sig
 
 
 class Team:
-    """Threads that share a kernel's work, the caller's among them."""
+    """Threads that share a kernel's work, the caller's among them. Stages that run side by side share the threads."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1, "kernels") if threads > 1 else None
+        self._stages, self._lock = 0, threading.Lock()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """While a stage runs."""
+        with self._lock:
+            self._stages += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stages -= 1
 
     def share(self, count: int, work: Any) -> None:
-        """Call `work(thread, begin, end)` on each thread for its share of `count`, and wait for all of them."""
-        cuts = [count * thread // self.threads for thread in range(self.threads + 1)]
-        parts = [(thread, *cuts[thread : thread + 2]) for thread in range(self.threads)]
-        futures = [self._pool.submit(work, *part) for part in parts[1:] if part[1] < part[2]] if self._pool else []
-        work(*parts[0])
+        """Cut `count` into a part for each thread, call `work(part, begin, end)` for each, and wait for all of them.
+
+        The parts are always the same, so results do not depend on how many threads were free.
+        """
+        cuts = [count * part // self.threads for part in range(self.threads + 1)]
+        parts = [(part, *cuts[part : part + 2]) for part in range(self.threads) if cuts[part] < cuts[part + 1]]
+        hands = max(1, min(len(parts), self.threads // max(1, self._stages)))
+
+        def do(hand: int) -> None:
+            for part in parts[hand::hands]:
+                work(*part)
+
+        futures = [self._pool.submit(do, hand) for hand in range(1, hands)] if self._pool else []
+        do(0)
         for future in futures:
             future.result()
 
@@ -146,6 +169,10 @@ class FusedStage:
         """With `known`, the norms go by these moments, for each convolution of each block, and not by those of the
         signals: these may then be a window of longer ones.
         """
+        with self._team.at_work():
+            return self._run(source, addend, styles, known)
+
+    def _run(self, source: Signal, addend: Signal, styles: Signal, known: Sequence[Sequence[Moments]] | None) -> Signal:
         share, steps, shape = self._team.share, len(source), source.shape
         hidden, x, *ys = (tile.aligned(shape, np.float32) for _ in range(5))
         of_noise, *of_blocks = known or [()] * (1 + len(self._blocks))
