@@ -8,12 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
+import regex
+
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.matching import rules_at
 from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
+# As LEFT, and after the sign in 4x100m.
+LEFT_OR_TIMES = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
 INTEGER = (
     r"(?:[0-9]{1,2}(?:,[0-9]{2}(?![0-9]))++,[0-9]{3}(?![0-9,])|[0-9]{1,3}(?:,[0-9]{3})++|"
@@ -27,6 +31,11 @@ FULL_MONTH = "|".join(MONTH_NAMES)
 SHORT_MONTH = "Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec"
 # Whether a dot belongs to an abbreviation alone, and ends no sentence: in a claim it then goes with the abbreviation.
 OWN_DOT = r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))"
+# Before a quantity that is an adjective: a 3' pole.
+DETERMINER = regex.compile(
+    r"(?i)\b(?:an?|\p{L}+['’]s|another|the|this|that|each|every|one|his|her|its|our|my|your|their|new|single)\s"
+    r"(?:\p{Ll}+\s)?[*_]*\Z"
+)
 
 
 # Where matches can begin. `re` is quicker than `regex` at what both can do.
