@@ -176,8 +176,8 @@ class Injector:
         if self.disk is None:
             entry["skipped"] = "no disk can be mounted here"
             return
-        used = os.statvfs(self.disk)
-        resize(self.disk, (used.f_blocks - used.f_bfree) * used.f_frsize)
+        while not shrink(self.disk):
+            await asyncio.sleep(0.02)
         await asyncio.sleep(fault.seconds)
         resize(self.disk, DISK)
 
@@ -206,6 +206,16 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
+def shrink(disk: Path) -> bool:
+    """Leave no byte free. False if the server wrote meanwhile, so that more is used than would be left."""
+    used = os.statvfs(disk)
+    try:
+        resize(disk, (used.f_blocks - used.f_bfree) * used.f_frsize)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
 def resize(disk: Path, size: int) -> None:
-    """Where no byte is free, the disk is full."""
-    subprocess.run(["mount", "-o", f"remount,size={max(size, 4096)}", str(disk)], check=True)
+    command = ["mount", "-o", f"remount,size={max(size, 4096)}", str(disk)]
+    subprocess.run(command, check=True, capture_output=True)
