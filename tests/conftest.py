@@ -81,7 +81,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     Its timeouts are long, so that nobody is turned away because the machine is slow.
     """
     log = tmp_path_factory.mktemp("faulty") / "log"
-    with servers.running(servers.FAULTY, log, QUEUE_TIMEOUT="600", JOB_TIMEOUT="600") as server:
+    with servers.running(servers.FAULTY, log, QUEUE_TIMEOUT="3600", JOB_TIMEOUT="3600") as server:
         yield server
 
 

@@ -24,6 +24,7 @@ HANG = 150.0  # seconds in which a stopped process must be replaced: one that is
 APPEARS = 8.0  # seconds to wait for a process
 SPARE_DESCRIPTORS = 3
 SPARE_MEMORY = 16 << 20  # bytes
+TRIES = 100  # to make the disk as small as what is used of it
 DISK = 1400 << 20  # bytes of the small disk: jobs leave 1 GiB free
 
 KILLED = ("engine", "api", "spare", "g2p", "g2p worker", "aac", "reader")
@@ -176,8 +177,7 @@ class Injector:
         if self.disk is None:
             entry["skipped"] = "no disk can be mounted here"
             return
-        used = os.statvfs(self.disk)
-        resize(self.disk, (used.f_blocks - used.f_bfree) * used.f_frsize)
+        fill(self.disk)
         await asyncio.sleep(fault.seconds)
         resize(self.disk, DISK)
 
@@ -206,6 +206,16 @@ def small_disk(folder: Path) -> Iterator[Path | None]:
         subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
+def fill(disk: Path) -> None:
+    """Leave no byte free. It cannot become smaller than what is used, and the server may write meanwhile."""
+    for _ in range(TRIES):
+        used = os.statvfs(disk)
+        with contextlib.suppress(subprocess.CalledProcessError):
+            resize(disk, (used.f_blocks - used.f_bfree) * used.f_frsize)
+            return
+    raise OSError(f"{disk} cannot be filled")
+
+
 def resize(disk: Path, size: int) -> None:
-    """Where no byte is free, the disk is full."""
-    subprocess.run(["mount", "-o", f"remount,size={max(size, 4096)}", str(disk)], check=True)
+    command = ["mount", "-o", f"remount,size={max(size, 4096)}", str(disk)]
+    subprocess.run(command, check=True, capture_output=True)

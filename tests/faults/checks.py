@@ -35,7 +35,7 @@ class Fault:
     """One row of the matrix while it happens. A request that is sent is answered, or its client leaves, or it is lost.
 
     A test may replace `server` by the one that was started after the fault had ended it. Where connections break, as
-    one does with its front, the client asks again.
+    one does with its API worker, the client asks again.
     """
 
     server: Server

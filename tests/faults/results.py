@@ -1,4 +1,7 @@
-"""Makes RESULTS.md of the lines that the matrix wrote: `python -m tests.faults.results faults.jsonl`."""
+"""Makes RESULTS.md of the lines that the matrix wrote: `python -m tests.faults.results faults.jsonl`.
+
+Of a fault that was run again, the last run counts.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ Each row is a fault in a real server process, or beside one, and a test in this 
 are made from outside (`checks.py`): every request was answered, `/metrics` shows nothing queued or running, the next
 good request is 200, and a neighbour who spoke at the same time got the audio that it gets alone. Requests are
 *answered* with audio or with an error that says what is wrong; *left* are those whose client went away first, or the
-front that it was connected to.
+API worker that it was connected to.
 
 To repeat: `make test-faults`; a soak of everything at random: `make test-soak`.
 """
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    sections = [HEAD]
-    for title, has_fronts in (("One process", False), ("Two fronts and an engine process", True)):
-        if of_form := [row for row in rows if row["has_fronts"] == has_fronts]:
+    sections, last = [HEAD], {(row["has_fronts"], row["fault"]): row for row in rows}
+    for title, has_fronts in (("One process", False), ("Two API workers and an engine process", True)):
+        if of_form := [row for row in last.values() if row["has_fronts"] == has_fronts]:
             sections.append(f"## {title}\n\n{table(of_form)}")
     return "\n".join(sections)
 

@@ -7,16 +7,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from tests.faults.checks import PATIENCE, Fault, injected, restarted
 from tests.faults.conftest import Start
 from tests.servers import Server
-from tests.services.faulty import HANGS, HUNG, LOST
+from tests.services.faulty import HANGS, LOST
 
 PAIR = {"KOKORO_DEVICES": "cpu,cpu"}
-IMPATIENT = {"ENGINE_TIMEOUT": "4"}
+IMPATIENT = {"ENGINE_TIMEOUT": "4"}  # at least: the server waits longer where passes take seconds
 
 
 @asynccontextmanager
@@ -45,9 +46,11 @@ async def test_a_sticky_error_ends_the_process_for_a_restart(
         assert answer.headers["retry-after"]
 
 
-async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: Start, faulty: Server) -> None:
-    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4; then another process"
-    server = start(**IMPATIENT)
+async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(
+    start: Start, faulty: Server, tmp_path: Path
+) -> None:
+    how = "a pass that never ends, with ENGINE_TIMEOUT=4; then another process"
+    server = start(**IMPATIENT, HANG_ENDS=str(tmp_path / "never"))
     async with (
         injected(server, "forward hangs, one device", how, neighbour=(200, 503, 504)) as fault,
         replaced(fault, faulty),
@@ -57,13 +60,15 @@ async def test_a_hang_of_the_only_device_ends_the_process_for_a_restart(start: S
 
 
 @pytest.mark.slow
-async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start) -> None:
-    how = f"a pass of {HUNG:g} s with ENGINE_TIMEOUT=4"
-    async with injected(start(**IMPATIENT, **PAIR), "forward hangs, then returns", how, neighbour=(200, 503)) as fault:
+async def test_a_device_of_two_that_hangs_and_returns_is_used_again(start: Start, tmp_path: Path) -> None:
+    how, ends = "a pass that ends when it is long lost, with ENGINE_TIMEOUT=4", tmp_path / "ends"
+    server = start(**IMPATIENT, **PAIR, HANG_ENDS=str(ends))
+    async with injected(server, "forward hangs, then returns", how, neighbour=(200, 503)) as fault:
         answer = await fault.post(text="Hello there.", speed=HANGS)
         assert answer.status_code == 504
         assert sorted((await states(fault)).values()) == ["healthy", "lost"]
         assert (await fault.post(text="Hello there.")).status_code == 200
+        ends.touch()
         deadline = time.monotonic() + PATIENCE
         while "lost" in (await states(fault)).values():
             assert time.monotonic() < deadline

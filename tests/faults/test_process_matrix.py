@@ -16,8 +16,8 @@ REQUESTS = 8
 
 
 async def test_a_killed_front_costs_its_own_connections(faulty: Server) -> None:
-    how = f"{REQUESTS} requests on all fronts; who was connected to the one that ends asks again"
-    async with injected(faulty, "front killed with -9", how) as fault:
+    how = f"{REQUESTS} requests on all API workers; who was connected to the one that ends asks again"
+    async with injected(faulty, "API worker killed with -9", how) as fault:
         fault.breaks = True
         sent = [asyncio.create_task(fault.post(text=f"Row {n}.", speed=SLOW)) for n in range(REQUESTS)]
         await fault.until(lambda status: status["running_rows"] > 0)

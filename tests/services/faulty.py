@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from fastapi import FastAPI
@@ -21,7 +23,8 @@ from tests.services import tiny
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
 OUT_OF_MEMORY, TOO_FEW, SLOW, THREAD_DIES, SLOW_ROW = 1.07, 1.08, 1.09, 1.11, 1.12
 CLOCK_STEPS = {1.13: -86_400, 1.14: 86_400}  # seconds by which the wall clock is moved while a row runs
-HUNG = 12.0  # seconds, after which a call that hangs returns
+HUNG = 12.0  # seconds, after which a call that hangs returns, unless the file HANG_ENDS says when
+LOOK = 0.5  # seconds, from one look at that file to the next
 SLOWNESS = 1.0  # seconds, a hundred times what a row of the tiny model takes
 ROW_SLOWNESS = 0.5  # seconds for each row
 LONG_ENOUGH = 70  # tokens: the first piece of the test's long text is shorter, the later ones are not
@@ -49,7 +52,7 @@ class Faulty:
             time.sleep(ARRIVAL if LATE_FAILURE in speeds else 0)
             raise RuntimeError("a bad row")
         if HANGS in speeds:
-            time.sleep(HUNG)
+            hang()
         for speed in speeds & CLOCK_STEPS.keys():
             step_clock(CLOCK_STEPS[speed])
         if SLOW in speeds or speeds & CLOCK_STEPS.keys():
@@ -76,6 +79,14 @@ def _spoilt(row: Row, result: Result) -> Result:
 def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     model = tiny.load(settings, folder)
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
+
+
+def hang() -> None:
+    if (ends := os.environ.get("HANG_ENDS")) is None:
+        time.sleep(HUNG)
+        return
+    while not Path(ends).exists():
+        time.sleep(LOOK)
 
 
 def step_clock(seconds: float) -> None:
