@@ -44,7 +44,7 @@ class FireReason(StrEnum):
 class Deadline:
     """By when a text must start, on the queue's clock: as predicted when it asks to be let in, and then in fact.
 
-    Without a limit of the client's there is no second: a text that was let in is kept, however slow the machine becomes.
+    The second is the client's own limit, or none: what was let in is kept, however slow the machine becomes.
     """
 
     admission: float

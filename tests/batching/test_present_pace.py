@@ -116,7 +116,8 @@ async def test_the_speed_measured_at_the_start_counts_before_the_first_batch(sta
 
 async def test_a_machine_that_is_busy_when_the_server_starts_admits_by_the_pace_it_has(start, submit, clock):
     """A crowd that comes at once: nothing but the measurement tells by then that others use the cores."""
-    queue = await start(engines=[TimedEngine(clock, measured=0.2, true_factor=40.0, present=8.0)], engine_timeout=10_000)
+    engine = TimedEngine(clock, measured=0.2, true_factor=40.0, present=8.0)
+    queue = await start(engines=[engine], engine_timeout=10_000)
     assert queue.real_time_factor() == 0.2  # by which streams are cut
     queue.hold()
     kept = list[asyncio.Task[object]]()
