@@ -212,7 +212,7 @@ class EngineUnavailable(Unavailable, code="engine_unavailable"):
 
 
 class Expired(KokoroError, status=504, code="deadline_exceeded"):
-    """Not started in time (`X-Request-Timeout`, 20 × QUEUE_TIMEOUT), or the device hung. Try again, or allow more."""
+    """Not started in time (`X-Request-Timeout`), or the device hung. Try again, or allow more."""
 
 
 class SetupError(KokoroError, code="setup_error"):

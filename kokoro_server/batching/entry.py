@@ -44,7 +44,7 @@ class FireReason(StrEnum):
 class Deadline:
     """By when a text must start, on the queue's clock: as predicted when it asks to be let in, and then in fact.
 
-    The second is later unless the client set it: a machine may become slow after the text was let in.
+    The second is the client's own limit, or none: what was let in is kept, however slow the machine becomes.
     """
 
     admission: float

@@ -30,9 +30,6 @@ LENGTH_TOLERANCE = 0.5
 # bulk have a 95th percentile of 50 ms instead of 98 (34 alone), and the device makes a tenth less.
 BULK_BESIDE_STREAMS = 6.0
 STREAM_MEMORY = 5.0  # seconds after the first piece of a stream in which another one is to be expected
-# A text that was let in is kept for this many times the predicted wait at which others are refused. By default that is
-# ten minutes, for a machine that becomes slow in a way that nobody could predict.
-KEPT_FACTOR = 20
 LISTENED = (Priority.BYPASS, Priority.NEXT, Priority.NORMAL)  # lanes of entries that somebody waits for now
 Grouping = Literal["mixed", "voice"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -270,7 +271,8 @@ class BatchQueue(SpeechQueue):
         self._supervisor.fail_waiting(f"the model was unloaded and cannot be loaded again, {why}", retry_after=5.0)
 
     def _watch_deadline(self, entry: Entry) -> None:
-        entry.timer = self._clock.call_at(entry.deadline, lambda: self._is_due(entry))
+        if math.isfinite(entry.deadline):
+            entry.timer = self._clock.call_at(entry.deadline, lambda: self._is_due(entry))
 
     def _is_due(self, entry: Entry) -> None:
         if not self._is_away():  # otherwise its deadline is put off, or it fails with the load

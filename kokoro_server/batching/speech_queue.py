@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from kokoro_server.batching.entry import Deadline, Outcome, Priority, Submission
-from kokoro_server.batching.policy import KEPT_FACTOR, BatchingOptions
+from kokoro_server.batching.policy import BatchingOptions
 from kokoro_server.batching.state import ModelSnapshot, QueueSnapshot
 from kokoro_server.batching.tickets import Rows, Ticket, in_order
 from kokoro_server.callers.current import caller
@@ -141,5 +141,5 @@ class SpeechQueue(ABC):
     def _deadline(self, priority: Priority, latest: float | None = None) -> Deadline:
         """From now on; `latest`: the client's own."""
         allowed = self.options.job_timeout if priority is Priority.BULK else self.options.queue_timeout
-        deadline = Deadline(self.now() + allowed, self.now() + KEPT_FACTOR * allowed)
-        return deadline.at_most(math.inf if latest is None else latest)
+        deadline = Deadline(self.now() + allowed, math.inf)
+        return deadline if latest is None else deadline.at_most(latest)

@@ -233,11 +233,12 @@ class Settings(BaseModel):
 
     queue_timeout: float = setting(OPERATORS, "QUEUE_TIMEOUT", 30.0, ge=0.1, le=86_400)
     """Seconds of waiting above which a request is refused with 429 and Retry-After. They are predicted from the last
-    batches, so a machine that becomes slow refuses sooner. A request that was let in is kept while its client waits,
-    even if it takes longer than predicted; only after 20 times as long it is answered with 504. A client that cannot
-    wait so long sends X-Request-Timeout."""
+    batches, and before the first one from the speed measured at the start, so a machine that other work slows down
+    refuses sooner. A request that was let in is kept while its client waits, even if it takes longer than predicted. A
+    client that cannot wait so long sends X-Request-Timeout."""
     bulk_queue_timeout: float = setting(OPERATORS, "BULK_QUEUE_TIMEOUT", 600.0, "JOB_TIMEOUT", ge=0.1, le=86_400)
-    """QUEUE_TIMEOUT of bulk requests. A later piece of a long text is never refused, and is kept as bulk is."""
+    """QUEUE_TIMEOUT of bulk requests. A later piece of a long text is never refused. In a server of several processes, a
+    text that was let in waits so long for an engine process that is away."""
     read_timeout: float = setting(OPERATORS, "READ_TIMEOUT", 20.0, ge=0.1, le=86_400)
     """Seconds in which a client must send the headers of a request, and by which its body may fall behind 1000 bytes a
     second. A body may pause no longer than that, however fast it came before. A slower client is answered with 408."""

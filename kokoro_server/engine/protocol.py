@@ -108,7 +108,10 @@ class Engine(Protocol):
 class MeasuresSpeed(Protocol):
     """An engine that may be slower than real time, and can measure its speed."""
 
-    real_time_factor: float | None  # seconds of computing for a second of audio, once `measure` has been called
+    # Seconds of computing for a second of audio, once `measure` has been called: on a machine that does nothing else,
+    # and as it was measured, beside whatever else the machine did.
+    real_time_factor: float | None
+    present_factor: float | None
 
     def measure(self) -> None: ...
 

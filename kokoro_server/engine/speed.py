@@ -56,6 +56,12 @@ def real_time_factor(passes: Iterable[TimedPass], threads: int) -> float:
     return min(min(each.seconds, each.computing / busy) * SAMPLE_RATE / each.samples for each in passes)
 
 
+def present_factor(passes: Iterable[TimedPass]) -> float:
+    """Seconds for a second of audio beside whatever else the machine does now."""
+    measured = list(passes)
+    return sum(each.seconds for each in measured) * SAMPLE_RATE / sum(each.samples for each in measured)
+
+
 def level(real_time_factor: float) -> float:
     """The level of an engine that was measured. A machine slower than the last one stalls with any plan."""
     return next((level for level in LEVELS if real_time_factor <= level), LEVELS[-1])

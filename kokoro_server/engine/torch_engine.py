@@ -16,7 +16,7 @@ from torch import Tensor
 from kokoro_server.engine.model.kokoro import BatchedKokoro, TokenBatch
 from kokoro_server.engine.protocol import MAX_TOKENS, SAMPLES_PER_FRAME, EngineLimits, Result, Row
 from kokoro_server.engine.rows import check, empty_result, noise, warmup_row
-from kokoro_server.engine.speed import PASSES, real_time_factor, timed
+from kokoro_server.engine.speed import PASSES, present_factor, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 
 os.environ.setdefault("ONEDNN_JIT_PROFILE", "0")  # else each process leaves a /tmp/perf-PID.map behind
@@ -38,6 +38,7 @@ class TorchEngine:
     conditions: tuple[Condition, ...] = ()
     precision = "fp32"  # of the arithmetic
     real_time_factor: float | None = None
+    present_factor: float | None = None
 
     def __init__(self, model: BatchedKokoro, max_rows: int = CPU_ROWS) -> None:
         self.model = model
@@ -82,6 +83,7 @@ class TorchEngine:
         if self.model.placement.device.type == "cpu":
             passes = [timed(lambda: len(self.synthesize([warmup_row(self._tokens)])[0].audio)) for _ in range(PASSES)]
             self.real_time_factor = real_time_factor(passes, torch.get_num_threads())
+            self.present_factor = present_factor(passes)
             log.info("measured device=%s real_time_factor=%.3f", self.device, self.real_time_factor)
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:

@@ -92,15 +92,21 @@ def trim() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+def tidy() -> None:
+    """Free what only garbage holds, too. Python by itself looks for old garbage after millions of new objects."""
+    gc.collect()
+    trim()
+
+
 async def trim_now_and_then(is_busy: Callable[[], bool]) -> None:
-    """When it has been quiet for a while, and in between: a crowd that never ends may not make memory grow."""
+    """`trim` in between, as a crowd that never ends may not make memory grow; `tidy` after a quiet while."""
     quiet, since = QUIET, 0
     while True:
         await asyncio.sleep(1)
         quiet, since = 0 if is_busy() else quiet + 1, since + 1
         if quiet == QUIET or (quiet < QUIET and since >= TRIM_EVERY):
             since = 0
-            await asyncio.to_thread(trim)
+            await asyncio.to_thread(tidy if quiet == QUIET else trim)
 
 
 async def watch_lag(observe: Callable[[float], object]) -> None:

@@ -35,6 +35,7 @@ class SlowEngine:
         self._measured = measured
         self._engine = backends.tiny("torch")
         self.real_time_factor: float | None = None
+        self.present_factor: float | None = None
 
     @property
     def limits(self) -> EngineLimits:
@@ -43,7 +44,7 @@ class SlowEngine:
     def warmup(self) -> None: ...
 
     def measure(self) -> None:
-        self.real_time_factor = self._measured
+        self.real_time_factor = self.present_factor = self._measured
 
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         return self._engine.synthesize(rows)

@@ -316,7 +316,8 @@ async def test_a_batch_is_predicted_to_take_a_quarter_of_the_engine_timeout_at_m
 
 
 async def test_before_the_first_batch_the_engines_own_measure_counts(start, submit, engine):
-    engine.real_time_factor, engine.measure = 2.0, lambda: None  # 20 frames a second
+    engine.real_time_factor = engine.present_factor = 2.0  # 20 frames a second
+    engine.measure = lambda: None
     queue = await start(engine_timeout=60)
     await submit.held(queue, *range(4), tokens=32)
     assert len(engine.calls[0]) == 3

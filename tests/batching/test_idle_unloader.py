@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from kokoro_server.batching import BatchingOptions, BatchQueue, idle_unloader
-from kokoro_server.batching.policy import KEPT_FACTOR
 from kokoro_server.engine.protocol import Gap
 from kokoro_server.errors import EngineUnavailable, Expired, TooBusy
 from kokoro_server.observability.metrics import Metrics
@@ -178,11 +177,11 @@ async def test_many_texts_load_it_once_and_wait_for_it_however_short_their_time(
 
 
 async def test_a_deadline_holds_again_once_it_is_loaded(world: World, submit: Submitter) -> None:
-    await world.start(queue_timeout=2.0 / KEPT_FACTOR)
+    await world.start()
     await world.unload()
     world.model.gate.clear()
     world.queue.hold()
-    [task] = await submit(world.queue, 1)
+    [task] = await submit(world.queue, 1, deadline=world.queue.now() + 2)
     await world.clock.advance(30)
     world.model.gate.set()
     await world.reach("loaded")

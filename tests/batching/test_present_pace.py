@@ -114,6 +114,33 @@ async def test_the_speed_measured_at_the_start_counts_before_the_first_batch(sta
     assert not admitted(queue, "-")
 
 
+async def test_a_machine_that_is_busy_when_the_server_starts_admits_by_the_pace_it_has(start, submit, clock):
+    """A crowd that comes at once: nothing but the measurement tells by then that others use the cores."""
+    engine = TimedEngine(clock, measured=0.2, true_factor=40.0, present=8.0)
+    queue = await start(engines=[engine], engine_timeout=10_000)
+    assert queue.real_time_factor() == 0.2  # by which streams are cut
+    queue.hold()
+    kept = list[asyncio.Task[object]]()
+    for name in range(16):
+        if admitted(queue, "-"):
+            kept += await submit(queue, name)
+    assert len(kept) == 4  # 45 frames each: 9 s
+    queue.release()
+    assert names(await clock.keep_going(asyncio.gather(*kept))) == list(range(4))
+    assert queue.snapshot()["performance"]["expired"] == 0
+
+
+async def test_what_was_let_in_is_kept_while_its_client_waits(start, submit, clock):
+    queue = await start(queue_timeout=3, job_timeout=3)
+    queue.hold()
+    tasks = [*await submit(queue, 0), *await submit(queue, 1, priority=Priority.BULK)]
+    await clock.advance(100_000)
+    assert not any(task.done() for task in tasks)
+    tasks[0].cancel()
+    queue.release()
+    assert names(await clock.keep_going(asyncio.gather(tasks[1]))) == [1]
+
+
 async def test_the_later_texts_of_a_request_are_not_refused_for_the_first_ones(start, submit, engine, clock):
     queue = await start(max_batch_size=1, job_timeout=30)
     await teach(queue, submit, engine, clock, seconds=2.0)

@@ -16,10 +16,12 @@ from tests.batching.doubles import EchoEngine, make_result, until
 class TimedEngine(EchoEngine):
     """Takes `true_factor` of the test's clock for a second of audio, whatever was `measured`."""
 
-    def __init__(self, clock, measured: float, true_factor: float, parallel_calls: int = 1) -> None:
+    def __init__(
+        self, clock, measured: float, true_factor: float, parallel_calls: int = 1, present: float | None = None
+    ) -> None:
         super().__init__()
         self.limits = EngineLimits(510, 1, 100_000, parallel_calls=parallel_calls)
-        self.real_time_factor = measured
+        self.real_time_factor, self.present_factor = measured, present or measured
         self.true_factor = true_factor
         self.before = lambda rows: clock.pass_time(
             self.true_factor * sum(len(make_result(row).audio) for row in rows) / SAMPLE_RATE

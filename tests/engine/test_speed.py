@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.engine.protocol import SAMPLE_RATE, MeasuresSpeed
-from kokoro_server.engine.speed import FILE, BestSpeed, TimedPass, real_time_factor, timed
+from kokoro_server.engine.speed import FILE, BestSpeed, TimedPass, present_factor, real_time_factor, timed
 from tests import tiny_model
 
 
@@ -30,6 +30,10 @@ def test_what_a_row_waits_for_other_work_does_not_count(
     assert real_time_factor(passes, threads) == pytest.approx(found, abs=0.005)
 
 
+def test_the_present_pace_is_what_passes_took_beside_other_work() -> None:
+    assert present_factor([TimedPass(2.4, 0.5, SAMPLE_RATE), TimedPass(4.0, 0.6, SAMPLE_RATE)]) == pytest.approx(3.2)
+
+
 def test_a_pass_that_waits_computes_nothing_meanwhile() -> None:
     waited = timed(lambda: (time.sleep(0.2), 7)[1])
     assert waited.samples == 7
@@ -43,6 +47,8 @@ def test_torch_on_a_cpu_measures_its_speed() -> None:
     measuring.measure()
     assert engine.real_time_factor is not None
     assert engine.real_time_factor > 0
+    assert engine.present_factor is not None
+    assert engine.present_factor > 0
 
 
 def test_the_best_speed_of_a_build_is_known_from_then_on(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import platform
 import subprocess
 
@@ -46,9 +47,9 @@ def test_threads_share_freed_memory() -> None:
 async def test_memory_is_given_back_in_a_crowd_that_never_ends_and_once_when_it_does(
     busy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trimmed: list[int] = []
+    trimmed, collected, seconds = list[int](), list[int](), list[float]()
     monkeypatch.setattr(event_loop, "trim", lambda: trimmed.append(len(seconds)))
-    seconds: list[float] = []
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(len(seconds)))
 
     async def second(length: float) -> None:
         seconds.append(length)
@@ -61,3 +62,4 @@ async def test_memory_is_given_back_in_a_crowd_that_never_ends_and_once_when_it_
             await turn(0.001)
     every = event_loop.TRIM_EVERY
     assert trimmed[:3] == [every, 2 * every, 3 * every] if busy else trimmed == [9 + event_loop.QUIET]
+    assert collected == ([] if busy else trimmed)

@@ -23,6 +23,7 @@ class Slow:
         self._engine = engine
         factor = os.environ["SLOW_FACTOR"]
         self.real_time_factor: float | None = float(Path(factor).read_text() if Path(factor).is_file() else factor)
+        self.present_factor = self.real_time_factor
 
     @property
     def limits(self) -> EngineLimits:

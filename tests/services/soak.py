@@ -8,6 +8,7 @@ only a server of the tests does: it makes a model when it starts, even where TMP
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import math
 import os
 import sys
@@ -111,6 +112,25 @@ def device_memory() -> dict[str, int]:
     return {"reserved": torch.cuda.memory_reserved(), "peak": torch.cuda.max_memory_reserved(), "used": total - free}
 
 
+class Mallinfo(ctypes.Structure):
+    """What glibc's `mallinfo2` returns."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in
+                "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]  # fmt: skip
+
+
+def heap() -> dict[str, float]:
+    """What this process has of the memory that it holds: Python's small objects, and the rest in MB."""
+    try:
+        mallinfo = ctypes.CDLL("libc.so.6").mallinfo2
+    except (OSError, AttributeError):  # not glibc
+        return {}
+    mallinfo.restype = Mallinfo
+    info = mallinfo()
+    megabytes = {"used": info.uordblks, "free": info.fordblks, "mapped": info.hblkhd}
+    return {"objects": sys.getallocatedblocks()} | {name: round(held / 1e6, 1) for name, held in megabytes.items()}
+
+
 def with_heartbeat(app: FastAPI, heart: Heartbeat) -> None:
     inner = app.router.lifespan_context
 
@@ -132,7 +152,8 @@ def add_routes(app: FastAPI) -> None:
     heart = Heartbeat()
 
     async def runtime() -> dict[str, Any]:
-        return {"lag_ms": heart.tell(), "device_memory": device_memory(), "tasks": len(asyncio.all_tasks())}
+        tasks = len(asyncio.all_tasks())
+        return {"lag_ms": heart.tell(), "device_memory": device_memory(), "heap": heap(), "tasks": tasks}
 
     app.add_api_route("/test/runtime", runtime)
     with_heartbeat(app, heart)

@@ -46,7 +46,7 @@ SAMPLE_EVERY = 2.0  # seconds
 KEPT_SAMPLES = 20
 SHOWN_SAMPLES = 15  # from one line to the next, while it runs
 WARM_UP = 300.0  # seconds, at most a quarter: after four minutes every pool and cache has been in use
-NOTHING_SEEN: dict[str, Any] = {"lag_ms": {}, "device_memory": {}}  # of a server of several processes
+NOTHING_SEEN: dict[str, Any] = {"lag_ms": {}, "device_memory": {}, "heap": {}}  # of a server of several processes
 COUNTED = ("threads", "descriptors")
 Holding = dict[str, dict[str, float]]  # numbers by their names, by what processes do
 SETTLE = 90.0  # seconds for threads, processes and descriptors to be given back
@@ -86,13 +86,25 @@ async def watch(server: Server, samples: list[dict[str, Any]]) -> None:
     started = time.monotonic() - (samples[-1]["at"] if samples else 0)
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         while True:
-            answer = await client.get("/test/runtime")
-            runtime = answer.json() if answer.is_success else NOTHING_SEEN
+            runtime = await seen_inside(client)
             held = await asyncio.to_thread(memory, server.process.pid)
             samples.append({"at": round(time.monotonic() - started, 1), "memory_mb": held, **runtime})
             if len(samples) % SHOWN_SAMPLES == 1:
                 print(f"{samples[-1]['at']:>6g} s  {held}", flush=True)
             await asyncio.sleep(SAMPLE_EVERY)
+
+
+async def seen_inside(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.get("/test/runtime")
+    runtime: dict[str, Any] = answer.json() if answer.is_success else NOTHING_SEEN
+    return runtime
+
+
+async def heap(server: Server) -> dict[str, float]:
+    """What the one process has of the memory that it holds."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        found: dict[str, float] = (await seen_inside(client))["heap"]
+        return found
 
 
 async def idle(server: Server, no_more_than: Holding | None = None) -> Holding:
@@ -135,16 +147,18 @@ async def soak(server: Server, options: argparse.Namespace, seconds: float) -> d
     warm_up = min(WARM_UP, seconds / 4)
     await load.run(server, options.clients, warm_up, options.seed)
     before, after = await idle(server), Holding()
-    tally, samples, at_rest = Tally(), list[dict[str, Any]](), list[dict[str, float]]()
+    tally, samples, at_rest, heaps = Tally(), list[dict[str, Any]](), list[dict[str, float]](), list[dict[str, float]]()
     for part in range(PARTS):
         watching = asyncio.create_task(watch(server, samples))
         await load.run(server, options.clients, (seconds - warm_up) / PARTS, options.seed + 1 + part, tally)
         watching.cancel()
         after = await idle(server, no_more_than=before if part == PARTS - 1 else None)
         at_rest.append(await asyncio.to_thread(memory, server.process.pid))
-        print(f"at rest   {at_rest[-1]}", flush=True)
+        heaps.append(await heap(server))
+        print(f"at rest   {at_rest[-1]}   {heaps[-1]}", flush=True)
     found = {"at_rest_mb": {name: [each.get(name, 0.0) for each in at_rest] for name in at_rest[0]}}
-    return result(tally, samples, before, after) | found | {"warm_up_seconds": warm_up}
+    found |= {"heap_at_rest": {name: [each[name] for each in heaps] for name in heaps[0]}, "warm_up_seconds": warm_up}
+    return result(tally, samples, before, after) | found
 
 
 def result(tally: Tally, samples: list[dict[str, Any]], before: Holding, after: Holding) -> dict[str, Any]:

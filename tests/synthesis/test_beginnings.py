@@ -37,6 +37,7 @@ class EarlyEngine:
         self.device, self.warmup = engine.device, engine.warmup
         self.limits = replace(engine.limits, max_rows=1)
         self.real_time_factor: float | None = 0.3
+        self.present_factor: float | None = 0.3
         self.gate = threading.Event()
         self.gate.set()
         self.early = 0

@@ -89,15 +89,17 @@ class Device:
         options: BatchingOptions,
         clock: Clock,
         speed: RealTimeFactor | None = None,
+        present_factor: float = 0.0,
         beside: Device | None = None,
     ) -> None:
-        """`speed` is shared by all devices of an engine that may be slow. `beside` is the device on the same card, if
-        this one is express: while that has a batch, no background work is done.
+        """`speed` is shared by all devices of an engine that may be slow. `present_factor` is its pace until the first
+        batch; 0: not known. `beside` is the device on the same card, if this one is express: while that has a batch, no
+        background work is done.
         """
         self._beside = beside
         self.name = name
         self.speed = speed
-        self.costs = CostModel(speed.value * FRAME_SECONDS if speed else 0.0)
+        self.costs = CostModel(present_factor * FRAME_SECONDS)
         self.crashes = CrashHistory()
         self.lost: str | None = None  # the reason, once it takes no batch any more
         self.batches = 0  # finished ones, as in the queue's totals

@@ -35,8 +35,8 @@ class Devices:
         names = iter(_names([e.device for e, calls in zip(engines, parallel, strict=True) for _ in range(calls)]))
         self._by_engine: list[list[Device]] = []
         for engine, calls in zip(engines, parallel, strict=True):
-            speed = _measured_speed(engine)
-            self._by_engine.append([Device(next(names), engine, options, clock, speed) for _ in range(calls)])
+            measured = _measured_speed(engine)
+            self._by_engine.append([Device(next(names), engine, options, clock, *measured) for _ in range(calls)])
         self._all = [device for devices in self._by_engine for device in devices]
         # As measured at the start, of the slowest engine that may be slow. It never changes.
         self.real_time_factor = max((device.speed.value for device in self._all if device.speed), default=None)
@@ -197,9 +197,11 @@ def _has_work(express: Device, waiting: PriorityLanes) -> bool:
     return waiting.leader(URGENT).frames <= express.policy.max_padded_frames
 
 
-def _measured_speed(engine: Engine) -> RealTimeFactor | None:
-    measured = engine.real_time_factor if isinstance(engine, MeasuresSpeed) else None
-    return RealTimeFactor(measured) if measured else None
+def _measured_speed(engine: Engine) -> tuple[RealTimeFactor | None, float]:
+    """By which streams are cut, and by which the first texts are admitted; 0 where it is not known."""
+    if not isinstance(engine, MeasuresSpeed) or not engine.real_time_factor:
+        return None, 0.0
+    return RealTimeFactor(engine.real_time_factor), engine.present_factor or engine.real_time_factor
 
 
 def _names(devices: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from kokoro_server.engine.cpu.early import early_windows
 from kokoro_server.engine.cpu.sessions import session
 from kokoro_server.engine.protocol import MAX_TOKENS, EngineLimits, OnBeginning, Result, Row
 from kokoro_server.engine.rows import at_speed, check, empty_result, noise, warmup_row
-from kokoro_server.engine.speed import PASSES, TimedPass, real_time_factor, timed
+from kokoro_server.engine.speed import PASSES, TimedPass, present_factor, real_time_factor, timed
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.machine import thread_count
 
@@ -51,6 +51,7 @@ class OnnxEngine:
         self.precision, self.kernels = self._decode.precision, self._decode.kernels
         self.conditions = (slow_kernels,)
         self.real_time_factor: float | None = None
+        self.present_factor: float | None = None
         self._side_by_side = 1
 
     @property
@@ -66,7 +67,7 @@ class OnnxEngine:
         A short row shows as much as a long one.
         """
         passes = [self._timed([warmup_row()]) for _ in range(PASSES)]
-        self.real_time_factor = real_time_factor(passes, self._threads)
+        self.real_time_factor, self.present_factor = real_time_factor(passes, self._threads), present_factor(passes)
         if self._threads > 2:  # one row keeps fewer threads busy
             alone, together = min(each.seconds for each in passes), self._timed([warmup_row()] * 2).seconds
             faster = together * MIN_SPEEDUP < 2 * alone

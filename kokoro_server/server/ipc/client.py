@@ -52,7 +52,7 @@ class _Waiting:
 
     answer: Answer
     message: bytes
-    deadline: float
+    deadline: float  # holds while the engine process is silent or away
     keeps: bool  # whether it is sent again, to the next engine process
     sends: int = 0
 
@@ -164,7 +164,8 @@ class RemoteQueue(SpeechQueue):
 
     def enqueue(self, submission: Submission, model: str = OWN_MODEL) -> asyncio.Future[Outcome]:
         number = next(self._numbers)
-        answer = self._request(number, wire.submit(number, submission, model), submission.deadline)
+        outage = self.later_deadline().admission  # by when one must end: without an engine process, nothing goes on
+        answer = self._request(number, wire.submit(number, submission, model), min(submission.deadline, outage))
         answer.add_done_callback(partial(self._cancel_if_abandoned, number))
         return answer
 

@@ -384,6 +384,21 @@ async def test_who_had_entered_before_a_restart_leaves_no_place_to_others(tmp_pa
     await pair.stop_engine()
 
 
+async def test_a_row_without_a_limit_waits_for_an_engine_process_that_hangs_as_long_as_bulk(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "WATCH_INTERVAL", 0.02)
+    front = await pair.front()
+    front.options = replace(OPTIONS, job_timeout=0.2)
+    pair.queue.hold()
+    waiting = asyncio.create_task(front.submit(make_row(1), voice="af_heart"))
+    await until(lambda: pair.waiting == 1)
+    (connection,) = pair.server.connections
+    monkeypatch.setattr(connection, "send", lambda _message: None)
+    with pytest.raises(Expired, match="does not answer"):
+        await waiting
+
+
 async def test_deadlines_hold_while_the_engine_process_hangs(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "WATCH_INTERVAL", 0.02)
     front = await pair.front()
