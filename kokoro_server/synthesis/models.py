@@ -85,7 +85,11 @@ class ServedModels:
         """
         name = mix.model_of(speech.first_voice)
         asked = speech.model in self.models or speech.model in self.broken
-        if name is not None and (name in self.models or name in self.broken) and not (asked and is_default(speech.first_voice)):
+        if (
+            name is not None
+            and (name in self.models or name in self.broken)
+            and not (asked and is_default(speech.first_voice))
+        ):
             model = self._usable(name)
             return model.synthesizer, replace(speech, model=None, language=model.language(speech))
         if speech.model and asked:

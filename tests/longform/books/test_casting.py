@@ -19,7 +19,15 @@ VOICES = [
 
 @pytest.mark.parametrize(
     "voice",
-    ["af_heart", "bf_emma", "af_heart+bf_emma", "german/df_anna", "german/df_anna+german/dm_bert", " german/df_anna+dm_bert", "af_heart:1,bf_emma:2"],
+    [
+        "af_heart",
+        "bf_emma",
+        "af_heart+bf_emma",
+        "german/df_anna",
+        "german/df_anna+german/dm_bert",
+        " german/df_anna+dm_bert",
+        "af_heart:1,bf_emma:2",
+    ],
 )
 def test_known_voices_are_taken(voice: str) -> None:
     assert Casting(Options(voice=voice), VOICES).choice(None) == VoiceChoice(voice)
