@@ -8,7 +8,7 @@ from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
 
 FRAME = SAMPLE_RATE // 200  # 5 ms
 LEAST = 10  # frames of a pause
-QUIET = 10 ** (-38 / 10)  # as a share of the loudest frame's power
+QUIET = 10 ** (-32 / 10)  # as a share of the loudest frame of the last word: the noise of some voices is not far below it
 
 
 def pause_in(audio: Audio, earliest: int, *, ends: bool) -> int | None:
