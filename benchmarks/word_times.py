@@ -1,10 +1,12 @@
-"""How near the times of words are to the sounds, in all languages: a recognizer finds where each word is spoken.
+"""How near the times of words are to the sounds, in all languages, by two measures.
 
     pip install pocketsphinx
     python -m benchmarks.word_times [--url http://localhost:8880] [--languages es fr-FR] [--sentences 50] [--out FILE]
 
-The reference is a forced alignment by pocketsphinx. Its model is of English; each phoneme of another language stands
+At pauses it is the silence: where the level falls below LEVEL, a word has ended, and after it the next one begins.
+For all words it is a forced alignment by pocketsphinx. Its model is of English; each phoneme of another language stands
 for the nearest English one, which is near enough to find where it begins. It gets the phonemes of a word, and no times.
+At pauses the alignment is measured by the silence, too: what it errs.
 """
 
 from __future__ import annotations
@@ -34,8 +36,22 @@ FRAME = 0.01  # seconds, of the reference
 ALLOWED = 0.08  # seconds
 FEWEST, MOST = 4, 6  # phrases of a sentence
 SHOWN = 10  # of the words that are furthest away
+LEVEL = 10 ** (-40 / 10)  # of silence, as a share of the loudest power
+LEVEL_FRAME = 120  # samples: 5 ms
+LEAST_SILENCE = 0.15  # seconds; before a plosive it is silent for less
 
-Spans = list[tuple[float, float]]  # begin and end of each word, in seconds
+Spans = list[tuple[float, float]]  # begin and end of each word, or of each silence, in seconds
+
+
+@dataclass
+class Errors:
+    """Seconds by which times are later than the reference."""
+
+    starts: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+
+    def spreads(self) -> dict[str, Any]:
+        return {"starts": spread(self.starts), "ends": spread(self.ends)}
 
 
 @dataclass
@@ -50,14 +66,15 @@ class Found:
     characters_without_a_word: int = 0
     words_not_filled_by_phonemes: int = 0
     sentences_not_aligned: int = 0
-    starts: list[float] = field(default_factory=list)  # seconds by which our time is later than the reference
-    ends: list[float] = field(default_factory=list)
-    furthest: list[tuple[int, str, str]] = field(default_factory=list)  # milliseconds, word, sentence
+    by_silence: Errors = field(default_factory=Errors)
+    by_alignment: Errors = field(default_factory=Errors)
+    alignment_by_silence: Errors = field(default_factory=Errors)
+    furthest: list[tuple[int, str, str]] = field(default_factory=list)  # milliseconds by the silence, word, sentence
 
     def figures(self) -> dict[str, Any]:
+        spreads = {name: value.spreads() for name, value in vars(self).items() if isinstance(value, Errors)}
         furthest = sorted(self.furthest, key=lambda each: -abs(each[0]))[:SHOWN]
-        made = {"starts": spread(self.starts), "ends": spread(self.ends), "furthest": furthest}
-        return vars(self) | made
+        return vars(self) | spreads | {"furthest": furthest}
 
 
 def main() -> None:
@@ -83,10 +100,11 @@ def parse() -> argparse.Namespace:
 
 
 def sentences(table: dict[str, Any], count: int) -> Iterator[str]:
-    """The same ones at each call."""
+    """The same ones at each call. Half of them have commas between their phrases, half are paragraphs of a phrase."""
     chance = random.Random(0)
-    for _ in range(count):
-        yield table["comma"].join(chance.sample(table["phrases"], chance.randint(FEWEST, MOST))) + table["stop"]
+    for number in range(count):
+        between = table["stop"] + "\n\n" if number % 2 else table["comma"]
+        yield between.join(chance.sample(table["phrases"], chance.randint(FEWEST, MOST))) + table["stop"]
 
 
 def spoken(client: httpx.Client, text: str, language: str, voice: str) -> dict[str, Any]:
@@ -100,15 +118,44 @@ def spoken(client: httpx.Client, text: str, language: str, voice: str) -> dict[s
 def measure(answer: dict[str, Any], text: str, found: Found) -> None:
     """Adds what one answer shows to `found`."""
     count_faults(answer, text, found)
-    words = answer["words"]
-    spans = aligned(samples(answer), pronunciations(words, answer["phonemes"]))
-    if len(spans) != len(words):
+    words, audio = answer["words"], samples(answer)
+    times: Spans = [(word["start"], word["end"]) for word in words]
+    by_alignment = aligned(audio, pronunciations(words, answer["phonemes"]))
+    if len(by_alignment) == len(words):
+        for (begin, end), reference in zip(times, by_alignment, strict=True):
+            found.by_alignment.starts.append(begin - reference[0])
+            found.by_alignment.ends.append(end - reference[1])
+    else:
         found.sentences_not_aligned += 1
-        return
-    for word, (begin, end) in zip(words, spans, strict=True):
-        found.starts.append(word["start"] - begin)
-        found.ends.append(word["end"] - end)
-        found.furthest.append((round(found.starts[-1] * 1000), word["text"], text))
+        by_alignment = []
+    for index, (begin, end) in pauses(times, silences(audio)):
+        add_pause(found.by_silence, times, index, begin, end)
+        if by_alignment:
+            add_pause(found.alignment_by_silence, by_alignment, index, begin, end)
+        for word, away in ((index, times[index][1] - begin), (index + 1, times[index + 1][0] - end)):
+            found.furthest.append((round(away * 1000), words[word]["text"], text))
+
+
+def add_pause(errors: Errors, words: Spans, index: int, begin: float, end: float) -> None:
+    """Of a pause after a word."""
+    errors.ends.append(words[index][1] - begin)
+    errors.starts.append(words[index + 1][0] - end)
+
+
+def pauses(words: Spans, silent: Spans) -> Iterator[tuple[int, tuple[float, float]]]:
+    """Each word with a silence between it and the next one, and the longest such silence."""
+    for index, (one, other) in enumerate(pairwise(words)):
+        between = [each for each in silent if one[0] < each[0] and each[1] < other[1]]
+        if between:
+            yield index, max(between, key=lambda each: each[1] - each[0])
+
+
+def silences(audio: NDArray[np.float32]) -> Spans:
+    frames = audio[: len(audio) // LEVEL_FRAME * LEVEL_FRAME].reshape(-1, LEVEL_FRAME)
+    power = np.convolve(np.mean(frames**2, axis=1), np.full(3, 1 / 3), "same")
+    edges = np.diff(np.concatenate([[False], power < power.max(initial=0.0) * LEVEL, [False]]).astype(int))
+    seconds = np.stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)], axis=1) * (LEVEL_FRAME / RATE)
+    return [(float(begin), float(end)) for begin, end in seconds if end - begin >= LEAST_SILENCE]
 
 
 def samples(answer: dict[str, Any]) -> NDArray[np.float32]:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kokoro_server.audio.silence import smoothed
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio
 from kokoro_server.text.pauses import NATURAL_PAUSES, Ending, Pauses
@@ -171,7 +171,7 @@ def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
     last = max(0, len(audio) - FADE)
     whole = len(audio) // FRAME * FRAME
     frames = audio[:whole].reshape(-1, FRAME)
-    power = _smoothed(np.einsum("ij,ij->i", frames, frames))
+    power = smoothed(np.einsum("ij,ij->i", frames, frames))
     loud = np.flatnonzero(power > power.max(initial=0.0) * SILENCE) * FRAME
     if not len(loud):
         return 0, last
@@ -182,12 +182,6 @@ def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
         begin = max(0, min(max(begin, pad - earliest), pad - LATEST))
     end = -(-int(loud[-1]) // STEP) * STEP
     return begin, min(max(begin, end), last)
-
-
-def _smoothed(power: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Over each frame and its neighbours."""
-    padded = np.pad(power, 1)
-    return ((padded[:-2] + 2 * padded[1:-1] + padded[2:]) / 4).astype(np.float32)
 
 
 def faded_in(audio: Audio) -> Audio:

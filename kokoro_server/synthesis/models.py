@@ -15,6 +15,7 @@ from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.voices import mix
 from kokoro_server.voices.of_model import ModelVoices, is_default
 
 RETRY_AFTER = 60.0  # seconds; a person must repair it
@@ -82,9 +83,13 @@ class ServedModels:
 
         A default voice gives way to that field.
         """
-        name, slash, _ = speech.first_voice.partition("/")
+        name = mix.model_of(speech.first_voice)
         asked = speech.model in self.models or speech.model in self.broken
-        if slash and (name in self.models or name in self.broken) and not (asked and is_default(speech.first_voice)):
+        if (
+            name is not None
+            and (name in self.models or name in self.broken)
+            and not (asked and is_default(speech.first_voice))
+        ):
             model = self._usable(name)
             return model.synthesizer, replace(speech, model=None, language=model.language(speech))
         if speech.model and asked:

@@ -58,6 +58,11 @@ def sounds(phonemes: str, start: int, end: int) -> list[tuple[int, int]]:
     return list(pairwise([start, *begins[1:], end])) if begins else []
 
 
+def next_sound(phonemes: str, place: int) -> int:
+    """Where the first sound at `place` or after it begins; their end if there is none."""
+    return next((i for i in range(place, len(phonemes)) if phonemes[i] not in _PUNCTUATION), len(phonemes))
+
+
 def visemes(phonemes: Iterable[PhonemeTiming], kind: VisemeSet) -> list[Viseme]:
     """The shapes of the mouth for these phonemes. The last one is the mouth at rest."""
     found = list[Viseme]()

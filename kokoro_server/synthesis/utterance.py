@@ -7,20 +7,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.join import Ends, Joiner, Trimmed
+from kokoro_server.audio.join import LIMITLESS, Ends, Joiner, Trimmed
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.loudness import levelled
+from kokoro_server.audio.silence import pause_in
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio, Pcm16, Result
 from kokoro_server.engine.rows import model_speed, token_starts
 from kokoro_server.synthesis.captions import Timing
-from kokoro_server.synthesis.phonemes import PhonemeTiming, sounds, symbol
+from kokoro_server.synthesis.phonemes import PhonemeTiming, next_sound, sounds, symbol
 from kokoro_server.text.pauses import NATURAL_PAUSES, Pause, Pauses
 from kokoro_server.text.phonemized import PhonemizedWord
 from kokoro_server.text.pieces import Piece
@@ -98,7 +100,7 @@ class Utterance:
         self._silent_samples = 0  # in it
         self.finished = False
         self._trims = ends is not None
-        self._begun = False  # whether the beginning of the next piece has been given out
+        self._begun: _PieceTimes | None = None  # of the next piece, if its beginning has been given out
 
     @property
     def seconds(self) -> float:
@@ -116,7 +118,7 @@ class Utterance:
         return self._trims and _is_plain(delivery)
 
     def begin(self, piece: UtteranceItem, beginning: Outcome) -> Segment | None:
-        """What is new of the beginning of a piece that `add` is to be called with; and at first, all its words' times.
+        """What is new of the beginning of a piece that `add` is to be called with; and at first, its words' times.
 
         None if nothing is new, as when a pass that failed is tried again.
         """
@@ -125,10 +127,10 @@ class Utterance:
             sound = self._joiner.go_on(Sound(beginning.result.audio))
             self._samples += len(sound)
             return Segment(sound, None, False) if len(sound) else None
-        self._begun = True
-        durations = beginning.result.durations
-        trimmed = self._joiner.begin(Sound(beginning.result.audio), int(durations[0]) * SAMPLES_PER_FRAME)
-        times = _PieceTimes(piece, self.run_of(piece), durations, None, trimmed, self._samples)
+        audio, durations = beginning.result.audio, beginning.result.durations
+        trimmed = self._joiner.begin(Sound(audio), int(durations[0]) * SAMPLES_PER_FRAME)
+        times = _PieceTimes(piece, self.run_of(piece), durations, None, audio, trimmed, self._samples)
+        self._begun = times
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         made = _with_audio(beginning, sound.audio)
@@ -146,12 +148,13 @@ class Utterance:
         durations = outcome.result.durations
         pad = int(durations[0]) * SAMPLES_PER_FRAME if warp is None else None
         trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
-        times = _PieceTimes(piece, run, durations, warp, trimmed, self._samples)
+        begun, self._begun = self._begun, None
+        before = begun.before if begun else self._samples
+        times = _PieceTimes(piece, run, durations, warp, made.audio, trimmed, before, begun)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
-        if self._begun:
-            self._begun = False
-            return Segment(sound, None, piece.last)
+        if begun:
+            return Segment(sound, None, piece.last, times.words, times.phonemes)
         if sound.audio is not outcome.result.audio:
             outcome = _with_audio(outcome, sound.audio)
         return Segment(sound, outcome, piece.last, times.words, times.phonemes, piece.skipped, self._text_ms)
@@ -203,42 +206,86 @@ def _changed(audio: Audio, delivery: Delivery) -> tuple[Sound, Warp | None]:
 
 @dataclass(frozen=True, eq=False)
 class _PieceTimes:
-    """When the words and phonemes of a piece are heard, in seconds from the start of the utterance."""
+    """When the words and phonemes of a piece are heard, in seconds from the start of the utterance.
+
+    Of the beginning of a piece they are those of the words whose ends are in its audio.
+    """
 
     piece: Piece
     run: Run
     durations: NDArray[np.int64]
     warp: Warp | None
+    audio: Audio  # of the piece, untrimmed
     trimmed: Trimmed
     before: int  # samples that come before those of the trimmed piece
+    begun: _PieceTimes | None = None  # of words that have been given out
 
     def words(self) -> tuple[Timing, ...]:
-        return tuple(map(self._timed, self.piece.words))
+        return tuple(map(self._timed, self._words))
 
     def phonemes(self) -> tuple[PhonemeTiming, ...]:
         begins, phonemes = self._begins, self.piece.phonemes
         return tuple(
-            PhonemeTiming(symbol(phonemes[first:last]), begins[first], begins[last], index)
-            for index, word in enumerate(self.piece.words)
+            PhonemeTiming(
+                symbol(phonemes[first:last]),
+                self._seconds(begins[first]),
+                self._seconds(begins[last] if last < word.phoneme_end else self._end(word)),
+                index,
+            )
+            for index, word in enumerate(self._words)
             for first, last in sounds(phonemes, word.phoneme_start, word.phoneme_end)
         )
 
     @cached_property
-    def _begins(self) -> list[float]:
-        """Of each phoneme, and the end of the last one."""
+    def _words(self) -> tuple[PhonemizedWord, ...]:
+        words = self.piece.words
+        if self.trimmed.limit == LIMITLESS:  # the beginning of a piece
+            return tuple(takewhile(self._has_known_end, words))
+        return words[len(self.begun._words) :] if self.begun else words
+
+    def _has_known_end(self, word: PhonemizedWord) -> bool:
+        return not self._precedes_pause(word) or self._following(word) <= len(self.audio)
+
+    def _precedes_pause(self, word: PhonemizedWord) -> bool:
+        """Whether there may be a pause after it."""
+        phonemes = self.piece.phonemes
+        following = next_sound(phonemes, word.phoneme_end)
+        return following == len(phonemes) or bool(phonemes[word.phoneme_end : following].strip())
+
+    def _following(self, word: PhonemizedWord) -> int:
+        """The sample at which the next word begins; the limit after the last one."""
+        following = next_sound(self.piece.phonemes, word.phoneme_end)
+        return self._begins[following] if following < len(self.piece.phonemes) else self.trimmed.limit
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        """The sample at which each phoneme is heard, and at last that at which the last one has ended."""
         frames = token_starts(self.durations)[1:]  # the first entry is the pad's
         samples = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME
         heard = samples if self.warp is None else self.warp.heard_at(samples)
-        offset = self.trimmed.offset
-        begins = np.clip(heard, max(offset, 0), self.trimmed.limit) - offset + self.before
-        return [round(float(begin) / SAMPLE_RATE, 4) for begin in begins]
+        begins = np.clip(heard, max(self.trimmed.offset, 0), self.trimmed.limit)
+        return [round(float(begin)) for begin in begins]
+
+    def _end(self, word: PhonemizedWord) -> int:
+        """A word ends where the next one begins, or where a pause begins: the model gives that in part to the word."""
+        following = self._following(word)
+        spoken = sounds(self.piece.phonemes, word.phoneme_start, word.phoneme_end)
+        if not spoken or not self._precedes_pause(word):
+            return following
+        start, last_sound = self._begins[word.phoneme_start], self._begins[spoken[-1][0]]
+        ends = following == self.trimmed.limit
+        pause = pause_in(self.audio[start:following], last_sound + SAMPLES_PER_FRAME - start, ends=ends)
+        return following if pause is None else min(start + pause, following)
+
+    def _seconds(self, sample: int) -> float:
+        return round((sample - self.trimmed.offset + self.before) / SAMPLE_RATE, 4)
 
     def _timed(self, word: PhonemizedWord) -> Timing:
         start, end = self.run.text.origin(word.start, word.end)
         return Timing(
             text=self.run.text.text[word.start : word.end],
-            start=self._begins[word.phoneme_start],
-            end=self._begins[word.phoneme_end],
+            start=self._seconds(self._begins[word.phoneme_start]),
+            end=self._seconds(self._end(word)),
             char_start=start,
             char_end=end,
             phrase=word.phrase,

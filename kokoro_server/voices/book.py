@@ -87,8 +87,8 @@ class VoiceSnapshot:
 
     def of_model(self, spec: str) -> VoiceSnapshot | None:
         """The voices of the model that the name of a voice begins with, if it does."""
-        model, slash, _ = spec.partition("/")
-        return self.models.get(model.strip()) if slash else None
+        model = mix.model_of(spec)
+        return None if model is None else self.models.get(model)
 
     def info(self, name: str) -> VoiceInfo:
         if theirs := self.of_model(name):

@@ -44,6 +44,25 @@ def parse(spec: str, known: Collection[str]) -> dict[str, int]:
     return {name: weight // shared for name, weight in whole.items()}
 
 
+def model_of(spec: str) -> str | None:
+    """The model that the names of a mix begin with, as in `de-kikiri/df_anna+dm_bert`."""
+    model, slash, _ = spec.partition("/")
+    return model.strip() if slash else None
+
+
+def without_model(spec: str, model: str) -> str:
+    """The mix as the model knows it."""
+    return re.sub(rf"(?<![\w./-]){re.escape(model)}/", "", spec)
+
+
+def check(spec: str, names: Collection[str]) -> None:
+    """Raises UnknownVoice for a mix that is not of these voices, or of voices of several models."""
+    model = model_of(spec)
+    prefix = f"{model}/" if model else ""
+    own = without_model(spec, model) if model else spec
+    parse(own, [name.removeprefix(prefix) for name in names if name.startswith(prefix)])
+
+
 def spell(parts: Mapping[str, int]) -> str:
     """One spelling for each voice or mix: whole-number weights in lowest terms, in the order they were given."""
     equal = len({abs(weight) for weight in parts.values()}) == 1

@@ -87,7 +87,7 @@ class ModelVoices(VoiceSnapshot):
 
     def _parse(self, spec: str) -> dict[str, int]:
         try:
-            return mix.parse(spec.replace(self._prefix, ""), self._known)
+            return mix.parse(mix.without_model(spec, self._model.name), self._known)
         except UnknownVoice as error:
             some = ", ".join([*self._known][:SHOWN]) + (", …" if len(self._known) > SHOWN else "")
             raise UnknownVoice(

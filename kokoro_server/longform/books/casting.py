@@ -104,9 +104,7 @@ class Casting:
         """Raises an error for an unknown voice or language, before it fails at its first use, maybe hours later."""
         known = {voice.name for voice in self._voices}
         for spec in filter(None, (options.voice, options.dialogue_voice, *options.cast.values())):
-            model, slash, _ = spec.partition("/")
-            prefix = f"{model.strip()}/" if slash else ""
-            mix.parse(spec.replace(prefix, "") if slash else spec, {name.removeprefix(prefix) for name in known})
+            mix.check(spec, known)
         if options.language:
             spoken = {voice.language for voice in self._voices}
             known_here = [each for each in languages.ALL if each in languages.LANGUAGES or each.code in spoken]

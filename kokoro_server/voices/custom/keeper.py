@@ -31,7 +31,7 @@ from kokoro_server.errors import (
 )
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.threads import in_daemon_thread
-from kokoro_server.voices import CustomVoice, VoiceSnapshot
+from kokoro_server.voices import CustomVoice, VoiceSnapshot, mix
 from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.assembly import Assembly
 from kokoro_server.voices.custom.files import CustomVoiceFiles, FileVersion, PackFile
@@ -231,8 +231,8 @@ def check_default_voices(settings: Settings) -> None:
     shelf = _shelf(settings)
     voices = catalogued(settings, shelf)
     for code, spec in settings.default_voice:
-        model = spec.partition("/")[0].strip()
-        if "/" in spec and model in shelf.broken:
+        model = mix.model_of(spec)
+        if model in shelf.broken:
             raise ConfigError(f"DEFAULT_VOICE: the model {model} cannot be used: {shelf.broken[model]}")
         try:
             voices.canonical(spec)

@@ -19,7 +19,15 @@ VOICES = [
 
 @pytest.mark.parametrize(
     "voice",
-    ["af_heart", "bf_emma", "af_heart+bf_emma", "german/df_anna", "german/df_anna+dm_bert", "af_heart:1,bf_emma:2"],
+    [
+        "af_heart",
+        "bf_emma",
+        "af_heart+bf_emma",
+        "german/df_anna",
+        "german/df_anna+german/dm_bert",
+        " german/df_anna+dm_bert",
+        "af_heart:1,bf_emma:2",
+    ],
 )
 def test_known_voices_are_taken(voice: str) -> None:
     assert Casting(Options(voice=voice), VOICES).choice(None) == VoiceChoice(voice)
@@ -28,8 +36,9 @@ def test_known_voices_are_taken(voice: str) -> None:
 
 @pytest.mark.parametrize("voice", ["bf_ema", "german/df_nobody", "german/af_heart", "nobody/df_anna", "df_anna"])
 def test_unknown_voices_are_found_before_anything_is_spoken(voice: str) -> None:
-    with pytest.raises(UnknownVoice):
-        Casting(Options(voice=voice), VOICES)
+    for options in (Options(voice=voice), Options(dialogue_voice=voice), Options(cast={"Alice": voice})):
+        with pytest.raises(UnknownVoice):
+            Casting(options, VOICES)
 
 
 def test_languages_of_another_model() -> None:

@@ -14,7 +14,10 @@ from fastapi.responses import FileResponse
 from kokoro_server.errors import BadRequest, Conflict
 
 OPEN_FILES = Path("/dev/fd")
-RANGES = re.compile(r"\s*bytes\s*=\s*(\d+-\d*|-\d+)(\s*,\s*(\d+-\d*|-\d+))*\s*", re.IGNORECASE)
+NUMBER = r"\d{1,18}"
+RANGE = rf"({NUMBER}-({NUMBER})?|-{NUMBER})"
+RANGES = re.compile(rf"\s*bytes\s*=\s*{RANGE}(\s*,\s*{RANGE})*\s*", re.IGNORECASE)
+BOTH_ENDS = re.compile(rf"({NUMBER})-({NUMBER})")
 NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
 
 
@@ -23,7 +26,7 @@ async def file_response(
 ) -> FileResponse:
     """Answers with a file under `name`. It is opened at once, so that deleting the job does not cut the answer off."""
     wanted = request.headers.get("range")
-    if wanted is not None and not RANGES.fullmatch(wanted):
+    if wanted is not None and not _is_range(wanted):
         raise BadRequest("Range must be of the form bytes=0-499, bytes=500- or bytes=-500", field="Range")
     try:
         file = await asyncio.to_thread(path.open, "rb")
@@ -33,6 +36,12 @@ async def file_response(
     opened = OPEN_FILES / str(file.fileno())
     content = opened if opened.exists() else path
     return FileResponse(content, media_type=media_type, headers={**_named(name), **(headers or {})})
+
+
+def _is_range(header: str) -> bool:
+    """Starlette's own answer to a wrong one is no JSON."""
+    both_ends = BOTH_ENDS.findall(header)
+    return RANGES.fullmatch(header) is not None and all(int(first) <= int(last) for first, last in both_ends)
 
 
 def _named(name: str) -> dict[str, str]:

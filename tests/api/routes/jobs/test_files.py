@@ -61,7 +61,13 @@ async def asking_for(wanted: str) -> AsyncIterator[Request]:
         yield Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
 
 
-@pytest.mark.parametrize("wanted", ["bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0;2"])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *("bytes", "bytes=", "bytes=-", "bytes=a-b", "items=0-1", "bytes=0-1,", "bytes=0;2"),
+        *("bytes=2-1", "bytes=0-0,2-1", f"bytes=0-{'9' * 5000}"),
+    ],
+)
 async def test_a_range_that_is_none_is_told(tmp_path: Path, wanted: str) -> None:
     path = tmp_path / "a.mp3"
     path.write_bytes(b"abc")
