@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_compiled = set[tuple[torch.device, str]]()  # devices and precisions whose kernels are there
+
 
 @dataclass(frozen=True, slots=True)
 class CudaOptions:
@@ -93,7 +95,9 @@ def on_cuda(model: Any, device: torch.device, options: CudaOptions, engines_on_d
         limits = options.max_graphs, options.max_pinned_bytes, options.express
         engine = CudaEngine(model, device, wanted, options.memory_fraction, engines_on_device, *limits)
         try:
-            _compile_ahead(engine)
+            if (device, wanted) not in _compiled:  # what this process has compiled it keeps
+                _compile_ahead(engine)
+                _compiled.add((device, wanted))
             engine.synthesize([warmup_row()])
         except torch.cuda.OutOfMemoryError:
             raise

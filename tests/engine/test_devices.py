@@ -97,6 +97,16 @@ def test_a_gpu_whose_kernels_fail_is_slow_too(
     assert ("degraded reason=gpu_kernels" in caplog.text) == (error is not None)
 
 
+def test_kernels_are_compiled_ahead_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_compiled", set())
+    fast = SimpleNamespace(compile_kernels=Mock(), synthesize=Mock())
+    stand_in(monkeypatch, "ops", try_out=Mock())
+    stand_in(monkeypatch, "engine", CudaEngine=lambda *_: fast)
+    for precision in ("auto", "fp16", "bf16", "auto"):
+        on_cuda(tiny_model.build(), torch.device("cpu"), CudaOptions(precision))
+    assert fast.compile_kernels.call_count == 2  # fp16 and bf16: a model that is loaded again finds its kernels
+
+
 POISONED = RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be")
 
 
