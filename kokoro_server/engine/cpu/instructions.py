@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
+DARWIN_FEATURES = {"asimddp": "FEAT_DotProd", "i8mm": "FEAT_I8MM"}
 ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18  # of Linux on x86-64
 
 
@@ -23,6 +24,7 @@ class Instructions(StrEnum):
     AMX_INT8 = "amxint8"  # products of matrices of u8 and s8 added to 32 bits, exactly; has AVX512_VNNI too
     AVX512_VNNI = "avx512vnni"  # four products of u8 and s8 added to 32 bits, exactly; 512-bit vectors
     AVX_VNNI = "avxvnni"  # the same with 256-bit vectors
+    ARM_I8MM = "i8mm"  # products of two rows and two columns of s8 added to 32 bits, exactly; has ARM_DOTPROD too
     ARM_DOTPROD = "dotprod"  # four products of s8 and s8 added to 32 bits, exactly; 128-bit vectors
     AVX512_BW = "avx512bw"  # two products of u8 and s8 added in 16 bits, where they may saturate; 512-bit vectors
     AVX2 = "avx2"  # the same with 256-bit vectors
@@ -41,12 +43,15 @@ class Instructions(StrEnum):
     @property
     def build(self) -> Instructions:
         """The class whose build this one runs too."""
-        return Instructions.AVX512_VNNI if self is Instructions.AMX_INT8 else self
+        return NEWER.get(self, self)
 
     @property
     def has_kernels(self) -> bool:
         """Whether we have kernels for it."""
         return self is not Instructions.OTHER
+
+
+NEWER = {Instructions.AMX_INT8: Instructions.AVX512_VNNI, Instructions.ARM_I8MM: Instructions.ARM_DOTPROD}
 
 
 @cache
@@ -67,7 +72,9 @@ def _may_use_matrices() -> bool:
 def classify(machine: str, flags: Set[str]) -> Instructions:
     if machine in {"aarch64", "arm64"}:
         # onnxruntime is exact without the instruction too, because it widens to 16 bits. Our kernels need it.
-        return Instructions.ARM_DOTPROD if "asimddp" in flags else Instructions.OTHER
+        if "asimddp" not in flags:
+            return Instructions.OTHER
+        return Instructions.ARM_I8MM if "i8mm" in flags else Instructions.ARM_DOTPROD
     if {"avx512_vnni", "avx512bw", "avx512vl"} <= flags:
         return Instructions.AMX_INT8 if {"amx_tile", "amx_int8"} <= flags else Instructions.AVX512_VNNI
     if "avx_vnni" in flags:
@@ -88,9 +95,12 @@ def _flags() -> frozenset[str]:
 
 
 def _darwin_flags() -> frozenset[str]:
-    command = ["/usr/sbin/sysctl", "-n", "hw.optional.arm.FEAT_DotProd"]
+    return frozenset(flag for flag, feature in DARWIN_FEATURES.items() if _has(feature))
+
+
+def _has(feature: str) -> bool:
+    command = ["/usr/sbin/sysctl", "-n", f"hw.optional.arm.{feature}"]
     try:
-        has_dotprod = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip() == "1"
     except (OSError, subprocess.SubprocessError):
-        return frozenset()
-    return frozenset({"asimddp"} if has_dotprod == "1" else ())
+        return False

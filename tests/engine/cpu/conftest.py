@@ -12,6 +12,7 @@ WITH_AVX512_VNNI = [Instructions.AVX_VNNI, Instructions.AVX512_BW, Instructions.
 # with AVX512-VNNI may lack AVX-VNNI's own form of the instruction, for which LLVM then takes the other.
 ALSO = {
     Instructions.AMX_INT8: [Instructions.AVX512_VNNI, *WITH_AVX512_VNNI],
+    Instructions.ARM_I8MM: [Instructions.ARM_DOTPROD],
     Instructions.AVX512_VNNI: WITH_AVX512_VNNI,
     Instructions.AVX_VNNI: [Instructions.AVX2],
     Instructions.AVX512_BW: [Instructions.AVX2],

@@ -8,7 +8,9 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from kokoro_server.engine.cpu.fused import kernels, tile
 from kokoro_server.engine.cpu.fused.kernels import Kernels
 from kokoro_server.engine.cpu.fused.stage import Convolution, FusedStage, FusedUpsampling, Team, block_steps
 from kokoro_server.engine.cpu.fused.weights import BLOCKS, CONVOLUTIONS, UPSAMPLING, ConvolutionWeights, load, save
-from kokoro_server.engine.cpu.instructions import Instructions, classify, instructions
+from kokoro_server.engine.cpu.instructions import Instructions, _darwin_flags, classify, instructions
 from kokoro_server.engine.cpu.numerics import EPSILON, SNAKE_TURNS, Moments
 from kokoro_server.engine.cpu.quantization import GROUP_QUADS, quantize_in_groups
 from kokoro_server.observability.conditions import Condition, Reason
@@ -204,6 +206,7 @@ def test_processors_are_told_apart() -> None:
     assert classify("x86_64", {"avx2", "fma", "avx512f"}) is Instructions.AVX2
     assert classify("x86_64", {"avx2", "fma", "avx"}) is Instructions.AVX2
     assert classify("x86_64", {"avx", "sse4_1"}) is Instructions.OTHER
+    assert classify("arm64", {"asimddp", "i8mm"}) is Instructions.ARM_I8MM
     assert classify("aarch64", {"asimd", "asimddp"}) is Instructions.ARM_DOTPROD
     assert classify("aarch64", {"asimd"}) is Instructions.OTHER
 
@@ -217,6 +220,16 @@ def test_matrices_are_used_where_the_system_lets_us(allowed: bool, monkeypatch: 
     which = instructions.__wrapped__()
     assert which is (Instructions.AMX_INT8 if allowed else Instructions.AVX512_VNNI)
     assert which.build is Instructions.AVX512_VNNI  # an image serves both
+
+
+def test_a_macs_processor_says_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sysctl(command: list[str], **_: object) -> SimpleNamespace:
+        return SimpleNamespace(stdout="1\n" if command[-1].endswith(("FEAT_DotProd", "FEAT_I8MM")) else "0\n")
+
+    monkeypatch.setattr("subprocess.run", sysctl)
+    assert classify("arm64", _darwin_flags()) is Instructions.ARM_I8MM
+    monkeypatch.setattr("subprocess.run", Mock(side_effect=FileNotFoundError))
+    assert classify("arm64", _darwin_flags()) is Instructions.OTHER
 
 
 @needs_kernels

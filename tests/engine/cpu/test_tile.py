@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import llvmlite.binding as llvm
+import llvmlite.ir as ir
 import numba
 import numpy as np
 import pytest
+from numba.core.cgutils import get_or_insert_function as insert_function
 from numpy.typing import NDArray
 
 from kokoro_server.engine.cpu.fused import tile
@@ -119,6 +124,68 @@ def test_sums_of_any_bytes_are_numpys(compiled: Kernels, dilation: int) -> None:
     signal[:, ::3] = 255
     signal = signal.view(np.int8) if shape.signed else signal
     assert np.array_equal(products(shape, signal, matrix, dilation), numpys(shape, signal, matrix, dilation))
+
+
+def two_rows_by_two_columns(module: ir.Module, kind: ir.FunctionType, name: str) -> ir.Function:
+    """What ARM's SMMLA does, for processors that lack it."""
+    if "smmla" not in name:
+        return insert_function(module, kind, name)
+    if found := module.globals.get("smmla"):
+        return found
+    function = ir.Function(module, kind, "smmla")
+    function.linkage = "internal"
+    sums, rows, columns = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    wide = ir.VectorType(tile.I32, 16)
+    rows, columns = builder.sext(rows, wide), builder.sext(columns, wide)
+    for row, column, channel in itertools.product(range(2), range(2), range(8)):
+        one, other = (
+            builder.extract_element(given, tile.I32(8 * number + channel))
+            for given, number in ((rows, row), (columns, column))
+        )
+        at = tile.I32(2 * row + column)
+        total = builder.add(builder.extract_element(sums, at), builder.mul(one, other))
+        sums = builder.insert_element(sums, total, at)
+    builder.ret(sums)
+    return function
+
+
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_sums_by_pairs_of_rows_and_columns_are_numpys(monkeypatch: pytest.MonkeyPatch, dilation: int) -> None:
+    monkeypatch.setattr(tile.cgutils, "get_or_insert_function", two_rows_by_two_columns)
+    shape, random = tile.SHAPES[Instructions.ARM_I8MM], np.random.default_rng(dilation)
+    matrix = random.integers(-128, 128, (TAPS * CHANNELS, shape.columns)).astype(np.int8)
+    signal = random.integers(-128, 128, (shape.rows + TAPS * dilation, CHANNELS)).astype(np.int8)
+    assert np.array_equal(products(shape, signal, matrix, dilation), numpys(shape, signal, matrix, dilation))
+
+
+INSTRUCTIONS = {
+    Instructions.AMX_INT8: ("x86_64-linux", "+amx-int8", "tdpbusd", 4),
+    Instructions.AVX512_VNNI: ("x86_64-linux", "+avx512vnni", "vpdpbusd", 24),
+    Instructions.AVX_VNNI: ("x86_64-linux", "+avxvnni", "vpdpbusd", 12),
+    Instructions.ARM_I8MM: ("aarch64-linux", "+i8mm", "smmla", 32),
+    Instructions.ARM_DOTPROD: ("aarch64-linux", "+dotprod", "sdot", 64),
+    Instructions.AVX512_BW: ("x86_64-linux", "+avx512bw", "vpmaddubsw", 64),
+    Instructions.AVX2: ("x86_64-linux", "+avx2", "vpmaddubsw", 32),
+}
+
+
+@pytest.mark.parametrize("which", INSTRUCTIONS)
+def test_a_turn_of_the_loop_is_so_many_instructions_and_keeps_its_sums_in_registers(which: Instructions) -> None:
+    """On any machine: LLVM compiles for the others too."""
+    triple, features, instruction, count = INSTRUCTIONS[which]
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [tile.I64] * 8), "product")
+    builder = ir.IRBuilder(function.append_basic_block())
+    tile.write(tile.SHAPES[which], builder, function.args)
+    builder.ret_void()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(features=features, opt=3)
+    code = machine.emit_assembly(llvm.parse_assembly(str(module)))
+    assert len(re.findall(rf"\b{instruction}\b", code)) == count
+    body = code[code.index(instruction) : code.rindex(instruction)]
+    assert not re.search(r"\bstr\b|\bstp\b|, -?\d*\(%rsp\)", body)
 
 
 WITHOUT_AVX512 = """

@@ -38,6 +38,7 @@ FEATURES = {
     Instructions.AMX_INT8: "+amx-int8",
     Instructions.AVX512_VNNI: "+avx512vnni",
     Instructions.AVX_VNNI: "+avxvnni",
+    Instructions.ARM_I8MM: "+i8mm",
     Instructions.ARM_DOTPROD: "+dotprod",
     Instructions.AVX512_BW: "+avx512bw",
     Instructions.AVX2: "+avx2",

@@ -12,7 +12,7 @@ import itertools
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import llvmlite.ir as ir
 import numpy as np
@@ -42,20 +42,22 @@ class TileShape:
     signed: bool  # whether the signal's bytes are signed too
     channels: int
     widening: str = ""  # adds two sums of 16 bits in 32 bits, where `intrinsic` adds two products in 16 bits
-    matrices: bool = False  # whether registers hold MATRIX_ROWS rows of a matrix, not a vector
+    # What a register of sums holds: columns of one row; two columns of two rows; or MATRIX_ROWS rows.
+    layout: Literal["row", "pairs", "matrix"] = "row"
 
     @property
     def columns(self) -> int:
         return self.width * self.vectors
 
 
-# Registers hold the sums, the weights and a row. ARM's instruction takes four channels from any quarter of a register,
-# so sixteen channels are loaded at once. Where sums begin in 16 bits, those of sixteen channels are added before they
-# widen, row by row: the row's bytes are in registers, the weights in memory.
+# Registers hold the sums, the weights and a row. ARM's instructions take four channels from any quarter of a register,
+# or eight of each of two rows, so sixteen channels are loaded at once. Where sums begin in 16 bits, those of sixteen
+# channels are added before they widen, row by row: the row's bytes are in registers, the weights in memory.
 SHAPES = {
-    Instructions.AMX_INT8: TileShape("tdpbusd", 16, 2 * MATRIX_ROWS, 2, False, MATRIX_BYTES, matrices=True),
+    Instructions.AMX_INT8: TileShape("tdpbusd", 16, 2 * MATRIX_ROWS, 2, False, MATRIX_BYTES, layout="matrix"),
     Instructions.AVX512_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.512", 16, 6, 4, False, 4),
     Instructions.AVX_VNNI: TileShape("llvm.x86.avx512.vpdpbusd.256", 8, 6, 2, False, 4),
+    Instructions.ARM_I8MM: TileShape("llvm.aarch64.neon.smmla.v4i32.v16i8", 4, 4, 4, True, 16, layout="pairs"),
     Instructions.ARM_DOTPROD: TileShape("llvm.aarch64.neon.sdot.v4i32.v16i8", 4, 4, 4, True, 16),
     Instructions.AVX512_BW: TileShape(
         "llvm.x86.avx512.pmaddubs.w.512", 16, 4, 4, False, 4 * GROUP_QUADS, "llvm.x86.avx512.pmaddw.d.512"
@@ -75,6 +77,11 @@ def pack(matrix: NDArray[np.int8], shape: TileShape) -> NDArray[np.int8]:
         raise ValueError("weights whose sums of products may leave 16 bits")
     depth, columns = matrix.shape
     panels = columns // shape.columns
+    if shape.layout == "pairs":
+        octets = matrix.reshape(depth // 8, 8, panels, shape.columns // 2, 2)
+        packed = aligned((panels, depth // 8, shape.columns // 2, 2, 8), np.int8)
+        packed[:] = octets.transpose(2, 0, 3, 4, 1)
+        return packed
     quads = matrix.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
     packed = aligned((panels, depth // 4, shape.vectors, shape.width, 4), np.int8)
     packed[:] = quads.transpose(2, 0, 3, 4, 1)
@@ -104,13 +111,17 @@ def multiply(
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
     """Compute a tile of the shape with this number, a constant. Strides are in bytes."""
     chosen = list(SHAPES.values())[shape.literal_value]
-    write = _generate_matrices if chosen.matrices else _generate
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
         write(chosen, builder, arguments[1:])
         return context.get_dummy_value()
 
     return types.void(shape, *[types.intp] * 8), generate
+
+
+def write(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
+    """Write the code of `multiply` for these LLVM values."""
+    (_write_matrices if shape.layout == "matrix" else _write_vectors)(shape, builder, arguments)
 
 
 class _Loop:
@@ -141,7 +152,7 @@ class _Loop:
         builder.position_at_end(self._after)
 
 
-def _generate(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
+def _write_vectors(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
     a, stride, dilated, taps, channels, weights, out, out_stride = arguments
     sums = ir.VectorType(I32, shape.width)
     row_offsets = [builder.mul(stride, I64(row)) for row in range(shape.rows)]
@@ -151,11 +162,12 @@ def _generate(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
     row, panel, *begun = over_taps.variables
     over_channels = _Loop(builder, turns, [row, panel, *begun])
     at, weights_at, *so_far = over_channels.variables
-    add_products = _add_in_16_bits if shape.widening else _add_products
+    pairs = shape.layout == "pairs"
+    add_products = _add_in_16_bits if shape.widening else _add_pairs if pairs else _add_products
     weights_after, added = add_products(builder, shape, at, row_offsets, weights_at, so_far)
     over_channels.end([builder.add(at, I64(shape.channels)), weights_after, *added])
     over_taps.end([builder.add(row, dilated), weights_after, *added])
-    for number, value in enumerate(added):
+    for number, value in enumerate(_rows_of_pairs(builder, shape, added) if pairs else added):
         row_number, vector = divmod(number, shape.vectors)
         place = builder.add(out, builder.mul(out_stride, I64(row_number)))
         builder.store(value, _pointer(builder, place, 4 * shape.width * vector, sums)).align = 4
@@ -185,6 +197,47 @@ def _add_products(
                 operands = [column, everywhere] if shape.signed else [everywhere, column]
                 added[number] = builder.call(multiply, [added[number], *operands])
     return builder.add(weights, I64(4 * shape.width * shape.vectors * quads)), added
+
+
+def _add_pairs(
+    builder: Any, shape: TileShape, at: Any, row_offsets: Sequence[Any], weights: Any, so_far: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    """The same by an instruction that multiplies eight channels of two rows with those of two columns."""
+    sums, bytes_, halves = ir.VectorType(I32, shape.width), ir.VectorType(I8, 16), ir.VectorType(I64, 2)
+    multiply = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(sums, [sums, bytes_, bytes_]), shape.intrinsic
+    )
+    rows = [_load(builder, builder.add(at, offset), 0, halves, 1) for offset in row_offsets]
+    column_pairs = shape.columns // 2
+    added = list(so_far)
+    for half in range(shape.channels // 8):
+        signals = [
+            builder.bitcast(_both(builder, *pair, half), bytes_) for pair in zip(rows[::2], rows[1::2], strict=True)
+        ]
+        for pair in range(column_pairs):
+            column = _load(builder, weights, 16 * (half * column_pairs + pair), bytes_, 16)
+            for number, signal in enumerate(signals):
+                place = number * column_pairs + pair
+                added[place] = builder.call(multiply, [added[place], signal, column])
+    return builder.add(weights, I64(shape.columns * shape.channels)), added
+
+
+def _rows_of_pairs(builder: Any, shape: TileShape, added: Sequence[Any]) -> list[Any]:
+    """The sums row by row."""
+    sums, halves = ir.VectorType(I32, shape.width), ir.VectorType(I64, 2)
+    wide = [builder.bitcast(value, halves) for value in added]
+    column_pairs = shape.columns // 2
+    return [
+        builder.bitcast(_both(builder, wide[place], wide[place + 1], row % 2), sums)
+        for row in range(shape.rows)
+        for place in range(row // 2 * column_pairs, (row // 2 + 1) * column_pairs, 2)
+    ]
+
+
+def _both(builder: Any, one: Any, other: Any, half: int) -> Any:
+    """That half of both vectors."""
+    mask = ir.Constant(ir.VectorType(I32, 2), [I32(half), I32(2 + half)])
+    return builder.shuffle_vector(one, other, mask)
 
 
 def _add_in_16_bits(
@@ -219,7 +272,7 @@ def _add_in_16_bits(
     return builder.add(weights, I64(shape.columns * shape.channels)), added
 
 
-def _generate_matrices(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
+def _write_matrices(shape: TileShape, builder: Any, arguments: Sequence[Any]) -> None:
     """The same where registers are matrices: two of the signal times two of the weights are added to four of sums."""
     a, stride, dilated, taps, channels, weights, out, out_stride = arguments
 
