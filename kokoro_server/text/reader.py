@@ -7,36 +7,31 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Protocol
 
 from kokoro_server import languages
 from kokoro_server.engine import vocab
 from kokoro_server.engine.vocab import ModelVocabulary
-from kokoro_server.errors import InvalidInput, NothingToSay, Unspeakable
+from kokoro_server.errors import NothingToSay, Unspeakable
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
 from kokoro_server.text.g2p_calls import CALL_LIMITS, LoopShare, group_into_calls, in_turns, takes_time
+from kokoro_server.text.given_phonemes import split_phonemes
 from kokoro_server.text.lexicon import LanguageLexicon, Lexicon, request_lexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS, OnUnspeakable, ReadingOptions
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import Pause, split_pauses
-from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord, has_sound
+from kokoro_server.text.phonemized import PhonemizedSentence, has_sound
 from kokoro_server.text.pieces import ClipPacker, Cutting, PacedPacker, Packer, Piece, PieceSizes
 from kokoro_server.text.script import Delivery, Run, Script
-from kokoro_server.text.splitter import TextSpan, split_long
 from kokoro_server.text.spoken import Claim
 from kokoro_server.text.traced import Traced
 from kokoro_server.text.written import WrittenItem, WrittenScript, WrittenText
 
 _PHONEMES_PER_CHARACTER = {languages.JA: 2.7, languages.ZH: 4.0}  # about
 _PHONEMES_PER_LETTER = 1.2  # about, in the other languages
-# The look-behind keeps a long run of marks from being tried at each of its marks.
-_PHONEME_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"”)]*+(?=\s|\Z)")
-_MAX_SENTENCE_PHONEMES = 2_000  # a longer one is broken: finding a cut takes a look at the whole sentence
-_PHONEME_WORD = re.compile(r"[^ ;:,.!?—…\"()“”]+")
 _FEW_PHONEMES = 20  # of a word or two
 _MOST_RARE = 1_000  # characters that G2P is asked about before it reads a text
 _NAMED = 10  # letters at most, in the error about those that cannot be said
@@ -235,7 +230,7 @@ class Reader:
         Raises InvalidInput that names the phonemes that the model does not know.
         """
         turn, items = LoopShare(), list[PhonemizedSentence | Pause | Run]()
-        for found in _split_phonemes(re.sub(r"\s", " ", phonemes), self._vocabulary):
+        for found in split_phonemes(re.sub(r"\s", " ", phonemes), self._vocabulary):
             items.append(found)
             await turn.give_way()
         if not items:
@@ -343,33 +338,3 @@ class _RunPacker:
 
     def _of_run(self, pieces: list[Piece]) -> list[Piece]:
         return [replace(piece, run=self._run) for piece in pieces] if self._run else pieces
-
-
-def _split_phonemes(phonemes: str, vocabulary: ModelVocabulary) -> Iterator[PhonemizedSentence | Pause]:
-    passages = list(split_pauses(phonemes, field="phonemes"))
-    spoken = "".join(passage.text for passage in passages if isinstance(passage, TextSpan))
-    if vocabulary.unknown(spoken):
-        raise InvalidInput(markup.describe_unknown(spoken, vocabulary), field="phonemes")
-    for passage in passages:
-        if isinstance(passage, Pause):
-            yield passage
-        else:
-            yield from (sentence for sentence in _phoneme_sentences(passage) if has_sound(sentence.phonemes))
-
-
-def _phoneme_sentences(passage: TextSpan) -> Iterator[PhonemizedSentence]:
-    start = 0
-    ends = (match.end() for match in _PHONEME_SENTENCE_END.finditer(passage.text))
-    for end in chain(ends, (len(passage.text),)):
-        for first, last in split_long(passage.text, start, end, _MAX_SENTENCE_PHONEMES):
-            span = passage.between(passage.start + first, passage.start + last)
-            span = replace(span, continues=last < end)
-            yield PhonemizedSentence(span, span.text, partial(_phoneme_words, span))
-        start = end
-
-
-def _phoneme_words(span: TextSpan) -> tuple[PhonemizedWord, ...]:
-    matches = _PHONEME_WORD.finditer(span.text)
-    return tuple(
-        PhonemizedWord(span.start + match.start(), span.start + match.end(), *match.span()) for match in matches
-    )

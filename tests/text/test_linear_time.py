@@ -23,6 +23,7 @@ from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text import markup, ssml, voice_tags
 from kokoro_server.text.cut_points import find_cuts
 from kokoro_server.text.g2p_calls import group_into_calls
+from kokoro_server.text.given_phonemes import split_phonemes
 from kokoro_server.text.language_of import language_of
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS
@@ -30,7 +31,7 @@ from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
 from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
-from kokoro_server.text.reader import _RunPacker, _split_phonemes
+from kokoro_server.text.reader import _RunPacker
 from kokoro_server.text.script import Cast, Delivery, Run
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import TextSpan, clauses, sentences
@@ -69,7 +70,7 @@ def packed(packer: Callable[[int], Packer]) -> Callable[[str], object]:
     def parse(text: str) -> object:
         phonemes = re.sub(r"\s", " ", text)
         return list(
-            _RunPacker(packer(len(phonemes))).pack(list(_split_phonemes(phonemes, vocab.built_in())), more=False)
+            _RunPacker(packer(len(phonemes))).pack(list(split_phonemes(phonemes, vocab.built_in())), more=False)
         )
 
     return parse
