@@ -4,6 +4,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,25 @@ import soundfile
 
 from kokoro_server.audio.loudness import LoudnessMeter, levelled, true_peaks
 from kokoro_server.engine.protocol import SAMPLE_RATE, Audio
+from tests.servers import PYTHON, ROOT
 
+KEEPS_NOTHING = """
+import numpy as np
+from kokoro_server.audio.loudness import levelled
+from kokoro_server.runtime.event_loop import trim
+from tests.memory import anonymous_memory
+
+def level(seconds):
+    noise = np.random.default_rng(0).normal(scale=0.02, size=24_000 * seconds).astype(np.float32)
+    noise[::40] *= 20  # few places, so that the rest of the sound is not looked at
+    levelled(noise, 2.0, 0.8)
+    del noise
+    trim()
+    return anonymous_memory()
+
+before = level(1)
+print(level(20) - before)
+"""
 TIME = np.arange(20 * SAMPLE_RATE) / SAMPLE_RATE
 
 
@@ -89,3 +108,10 @@ def test_ffmpeg_measures_the_same(tmp_path: Path, gain: float) -> None:
     assert integrated(audio) == pytest.approx(float(re.findall(r"I:\s+(\S+) LUFS", told)[-1]), abs=0.1)
     peak = 20 * math.log10(true_peaks(audio.astype(np.float64)).max())
     assert peak == pytest.approx(float(re.findall(r"Peak:\s+(\S+) dBFS", told)[-1]), abs=0.2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what memory is held")
+def test_levelling_keeps_no_memory() -> None:
+    """In a process of its own, which has done nothing else that could have made memory ready."""
+    kept = subprocess.run((PYTHON, "-c", KEEPS_NOTHING), cwd=ROOT, capture_output=True, check=True).stdout
+    assert int(kept) < 1_000_000

@@ -7,8 +7,8 @@
 Writes a JSON file with what was measured, prints a summary, and ends with status 1 if something is not as promised.
 Memory must be flat: at rest after the last fifth of the time, no process may hold more than 2 % more than after the
 first fifth. What is held under load hangs on the requests of the moment; it is in the file too. The fifths are those of
-the time after the warm-up, in which every pool and cache comes into use: five minutes, or a quarter of a run that is
-shorter than twenty.
+the time after the warm-up, in which every pool and cache comes into use: each kind of request a few times, whose first
+one loads or makes what the next ones find, and then five minutes, or a quarter of a run that is shorter than twenty.
 Without the real G2P (`--g2p fake`, and wherever misaki is not installed) a service of the tests makes the phonemes.
 """
 
@@ -145,6 +145,7 @@ def left_over(before: Holding, after: Holding) -> list[str]:
 
 async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
     warm_up = min(WARM_UP, seconds / 4)
+    await load.all_kinds(server, options.seed)
     await load.run(server, options.clients, warm_up, options.seed)
     before, after = await idle(server), Holding()
     tally, samples, at_rest, heaps = Tally(), list[dict[str, Any]](), list[dict[str, float]](), list[dict[str, float]]()

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 import httpx
 
 from tests.servers import Server
-from tests.soak.answers import REFUSED, Client
+from tests.soak.answers import REFUSED, Client, ask
 from tests.soak.jobs import job
 from tests.soak.kinds import KINDS
-from tests.soak.requests import Kind
+from tests.soak.requests import PAGES, Kind
 
 EXPECTED = (200, 201, 202, 204, REFUSED)
 LEAVES = 0.5  # of all clients, before a random moment: a third of all then have no answer yet
 PATIENCE = 300  # seconds for an answer: one that takes longer is lost
 LONGEST_STAY = 1.5  # seconds that one who leaves may stay
+TIMES = 3  # of each kind, before anything is measured
 WITH_JOBS = 4  # clients that also submit jobs: these go behind all else, and soon every client would wait for one
 
 
@@ -56,6 +57,15 @@ async def run(server: Server, clients: int, seconds: float, seed: int, tally: Ta
             *(_client(http, random.Random(f"{seed} {n}"), tally, end, n < WITH_JOBS) for n in range(clients))
         )
     return tally
+
+
+async def all_kinds(server: Server, seed: int) -> None:
+    """Each kind a few times, and each page: what the first one loads or makes is then there."""
+    async with client(server, 1) as http:
+        for page in PAGES:
+            await ask(http, page, method="GET")
+        for number, kind in enumerate(list(KINDS) * TIMES):
+            await _ask(http, kind, random.Random(f"{seed} {number}"), Tally(), stay=None)
 
 
 async def _client(http: Client, chance: random.Random, tally: Tally, end: float, with_jobs: bool) -> None:

@@ -20,6 +20,8 @@ from tests.soak.answers import OK, REFUSED, Answer, Client, ErrorEvent, FalseAns
 
 VOICES = ("af_heart", "af_bella", "af_sky", "am_adam", "bf_emma")
 FORMATS = [name for name in formats.FORMATS if name != "aac" or aac_is_installed()]
+PAGES = ("/health", "/health/live", "/health/batching", "/health/streaming", "/metrics", "/jobs", "/voices", "/config")
+PAGES += ("/v1/models", "/v1/audio/voices", "/", "/openapi.json")
 WORDS = "the quick brown fox jumps over a lazy dog while seven wizards watch from that old hill and say nothing".split()
 PHONEMES = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ. "
 
@@ -152,9 +154,7 @@ async def _until(events: Any, type: str) -> bytes:
 
 
 async def look(client: Client, chance: Chance) -> Answer:
-    paths = ("/health", "/health/live", "/health/batching", "/health/streaming", "/metrics", "/jobs")
-    path = chance.choice((*paths, "/voices", "/config", "/v1/models", "/v1/audio/voices", "/", "/openapi.json"))
-    return await ask(client, path, method="GET")
+    return await ask(client, chance.choice(PAGES), method="GET")
 
 
 async def reading(client: Client, chance: Chance) -> Answer:
