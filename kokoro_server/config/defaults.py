@@ -42,13 +42,13 @@ class SpeechDefaults:
         if known and (named := self.voice_of(known)):
             return named
         of_all = self.voices.get(ALL_LANGUAGES)
-        if of_all and (known is None or language in (None, self.language) or self._speaks(of_all, known)):
+        if of_all and (known is None or language in (None, self.language) or self.speaks(of_all, known)):
             return of_all
         return self.voice_of(languages.EN_US) or BUILT_IN_VOICE
 
-    def _speaks(self, voice: str, language: Language) -> bool:
-        """Kokoro's own voices read every language, those of another model only the ones that it has."""
-        return language in self.model_languages.get(voice.partition("/")[0], languages.ALL)
+    def speaks(self, voice: str, language: Language) -> bool:
+        """Kokoro's own voices read all of its languages, those of another model only the ones that it has."""
+        return language in self.model_languages.get(voice.partition("/")[0], languages.LANGUAGES)
 
     def voice_of(self, language: Language) -> str | None:
         """The voice that DEFAULT_VOICE names for a language, of this country before others."""
