@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -34,6 +35,18 @@ class SpeechDefaults:
     ) -> SpeechDefaults:
         named = dict(settings.default_voice), settings.default_language, settings.default_format
         return cls(*named, settings.unspeakable, model_languages)
+
+    @classmethod
+    def described(
+        cls, voices: Mapping[str, str], language: str | None, listed: Iterable[tuple[str, str]]
+    ) -> SpeechDefaults:
+        """`listed` are all voices with the codes of their languages."""
+        spoken = defaultdict[str, set[Language]](set)
+        for name, code in listed:
+            model, slash, _ = name.partition("/")
+            if slash and (known := languages.find(code, languages.ALL)):
+                spoken[model].add(known)
+        return cls(voices, language, model_languages=spoken)
 
     def voice(self, language: str | None = None) -> str:
         """The voice for a language of any spelling; without one, for DEFAULT_LANGUAGE."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kokoro_server import languages
 from kokoro_server.audio.join import TAIL
 from kokoro_server.client import AsyncKokoroClient, ClientError, Retries, ServerError, Timeouts, Voice, Word
 from kokoro_server.config.defaults import SpeechDefaults
@@ -25,13 +23,11 @@ from kokoro_server.errors import (
     Unauthorized,
     Unavailable,
 )
-from kokoro_server.languages import Language
 from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.synthesis.speech_backend import BYTES_PER_SECOND, Spoken, until_accepted
 from kokoro_server.text.pauses import NATURAL_PAUSES
 from kokoro_server.text.splitter import sentences
-from kokoro_server.voices import mix
 
 PARALLEL_GPU, PARALLEL_CPU = 16, 2  # speeches at once that are asked of a server, by what it runs on
 # Seconds. A slow server takes long for a page, and a busy CPU for the next piece of a stream.
@@ -90,12 +86,9 @@ class HttpBackend:
         return await self._client.voices()
 
     async def defaults(self) -> SpeechDefaults:
-        theirs, spoken = await self._client.voice_defaults(), defaultdict[str, set[Language]](set)
-        for voice in await self._client.voices():
-            model = mix.model_of(voice.name)
-            if model and (language := languages.find(voice.language, languages.ALL)):
-                spoken[model].add(language)
-        return SpeechDefaults(theirs.voices, theirs.language, model_languages=spoken)
+        theirs, listed = await self._client.voice_defaults(), await self._client.voices()
+        named = ((voice.name, voice.language) for voice in listed)
+        return SpeechDefaults.described(theirs.voices, theirs.language, named)
 
     async def speak(self, speech: Speech) -> Spoken:
         fields = _fields(speech)
