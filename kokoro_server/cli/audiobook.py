@@ -18,8 +18,7 @@ from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import SUFFIXES, read_book
 from kokoro_server.longform.books.options import BookFiles, BookFormat, Options, chosen
 from kokoro_server.longform.books.passages import chapter_text
-from kokoro_server.longform.books.plan import make_plan
-from kokoro_server.longform.books.production import BookResult, produce
+from kokoro_server.longform.books.production import BookResult, planned, produce
 from kokoro_server.longform.books.subtitles import SUBTITLES
 
 log = logging.getLogger(__name__)
@@ -152,7 +151,7 @@ async def _dry_run(
     settings: Settings, options: argparse.Namespace, book: Book, wanted: Options, load: LoadModel
 ) -> None:
     async with open_backend(settings, options.url, load) as backend:
-        plan = await asyncio.to_thread(make_plan, book, wanted, await backend.voices())
+        plan = await planned(book, wanted, backend)
         for line in describe(book, plan, wanted.speed):
             sys.stdout.write(line + "\n")
         sys.stdout.flush()

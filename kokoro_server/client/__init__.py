@@ -27,6 +27,7 @@ from kokoro_server.client.values import (
     ReadWord,
     TextReading,
     Voice,
+    VoiceDefaults,
     Word,
 )
 from kokoro_server.client.wire import Retries, Timeouts
@@ -58,5 +59,6 @@ __all__ = [
     "Timeouts",
     "Unreachable",
     "Voice",
+    "VoiceDefaults",
     "Word",
 ]

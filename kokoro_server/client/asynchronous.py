@@ -14,7 +14,15 @@ import httpx
 from kokoro_server.client import values, wire
 from kokoro_server.client.base import BaseClient
 from kokoro_server.client.errors import ClientError, ClipFailed
-from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, Latency, TextReading, Voice
+from kokoro_server.client.values import (
+    AudioClip,
+    CaptionedChunk,
+    CaptionedClip,
+    Latency,
+    TextReading,
+    Voice,
+    VoiceDefaults,
+)
 from kokoro_server.client.wire import Body, CaptionedEvents, ClipRequest, Stopwatch
 
 R = TypeVar("R")
@@ -62,6 +70,11 @@ class AsyncKokoroClient(BaseClient):
         answer = await self._get("/voices", self._timeouts.synthesis)
         with wire.map_answer_errors(self.url):
             return values.voices(answer)
+
+    async def voice_defaults(self) -> VoiceDefaults:
+        answer = await self._get("/voices", self._timeouts.synthesis)
+        with wire.map_answer_errors(self.url):
+            return values.voice_defaults(answer)
 
     async def synthesize(
         self,

@@ -15,7 +15,15 @@ import httpx
 from kokoro_server.client import values, wire
 from kokoro_server.client.base import BaseClient
 from kokoro_server.client.errors import ClientError, ClipFailed
-from kokoro_server.client.values import AudioClip, CaptionedChunk, CaptionedClip, Latency, TextReading, Voice
+from kokoro_server.client.values import (
+    AudioClip,
+    CaptionedChunk,
+    CaptionedClip,
+    Latency,
+    TextReading,
+    Voice,
+    VoiceDefaults,
+)
 from kokoro_server.client.wire import Body, CaptionedEvents, ClipRequest, Stopwatch
 
 WORKERS = 4
@@ -68,6 +76,11 @@ class KokoroClient(BaseClient):
         answer = self._get("/voices", self._timeouts.synthesis)
         with wire.map_answer_errors(self.url):
             return values.voices(answer)
+
+    def voice_defaults(self) -> VoiceDefaults:
+        answer = self._get("/voices", self._timeouts.synthesis)
+        with wire.map_answer_errors(self.url):
+            return values.voice_defaults(answer)
 
     def synthesize(
         self,

@@ -149,11 +149,25 @@ class Voice:
     installed: bool = True  # whether the server can read its language
 
 
+@dataclass(frozen=True, slots=True)
+class VoiceDefaults:
+    """The server's voices and language of requests that name none."""
+
+    voices: Mapping[str, str]  # by language; that of an empty language is for all others
+    language: str | None = None  # None: the voice's own
+
+
 T = TypeVar("T", Voice, Word, Phoneme, MouthShape, ReadSpan, ReadWord)
 
 
 def voices(listing: Mapping[str, Any]) -> list[Voice]:
     return list(_each(Voice, listing["voices"]))
+
+
+def voice_defaults(listing: Mapping[str, Any]) -> VoiceDefaults:
+    """Older servers name one voice alone."""
+    voices = listing.get("default_voices") or {"": listing["default"]}
+    return VoiceDefaults(dict(voices), listing.get("default_language"))
 
 
 def captioned_chunk(event: Mapping[str, Any]) -> CaptionedChunk:

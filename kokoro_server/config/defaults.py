@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,6 +36,18 @@ class SpeechDefaults:
         named = dict(settings.default_voice), settings.default_language, settings.default_format
         return cls(*named, settings.unspeakable, model_languages)
 
+    @classmethod
+    def described(
+        cls, voices: Mapping[str, str], language: str | None, listed: Iterable[tuple[str, str]]
+    ) -> SpeechDefaults:
+        """`listed` are all voices with the codes of their languages."""
+        spoken = defaultdict[str, set[Language]](set)
+        for name, code in listed:
+            model, slash, _ = name.partition("/")
+            if slash and (known := languages.find(code, languages.ALL)):
+                spoken[model].add(known)
+        return cls(voices, language, model_languages=spoken)
+
     def voice(self, language: str | None = None) -> str:
         """The voice for a language of any spelling; without one, for DEFAULT_LANGUAGE."""
         code = language or self.language
@@ -42,13 +55,13 @@ class SpeechDefaults:
         if known and (named := self.voice_of(known)):
             return named
         of_all = self.voices.get(ALL_LANGUAGES)
-        if of_all and (known is None or language in (None, self.language) or self._speaks(of_all, known)):
+        if of_all and (known is None or language in (None, self.language) or self.speaks(of_all, known)):
             return of_all
         return self.voice_of(languages.EN_US) or BUILT_IN_VOICE
 
-    def _speaks(self, voice: str, language: Language) -> bool:
-        """Kokoro's own voices read every language, those of another model only the ones that it has."""
-        return language in self.model_languages.get(voice.partition("/")[0], languages.ALL)
+    def speaks(self, voice: str, language: Language) -> bool:
+        """Kokoro's own voices read all of its languages, those of another model only the ones that it has."""
+        return language in self.model_languages.get(voice.partition("/")[0], languages.LANGUAGES)
 
     def voice_of(self, language: Language) -> str | None:
         """The voice that DEFAULT_VOICE names for a language, of this country before others."""

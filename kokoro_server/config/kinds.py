@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -13,7 +13,6 @@ from kokoro_server import languages
 from kokoro_server.config import access
 from kokoro_server.config.access import ApiKey
 from kokoro_server.errors import ConfigError
-from kokoro_server.languages import Language
 
 PAUSE_NAMES = ("comma", "semicolon", "sentence", "paragraph")
 LONGEST_PAUSE = 10.0  # seconds
@@ -73,10 +72,10 @@ def _pauses(text: str) -> tuple[tuple[str, float], ...]:
     return tuple(pauses.items())
 
 
-def _language(text: str, among: Collection[Language] = languages.LANGUAGES) -> str:
+def _language(text: str) -> str:
     if languages.is_auto(text):
         return languages.AUTO
-    if found := languages.find(text, among):
+    if found := languages.find(text, languages.ALL):
         return found.code
     raise ValueError
 
@@ -88,7 +87,7 @@ def _voices(text: str) -> tuple[tuple[str, str], ...]:
     for part in map(str.strip, text.split(",")):
         name, separator, voice = (each.strip() for each in part.rpartition("="))
         if separator:
-            code = _language(name, languages.ALL)
+            code = _language(name)
         if not voice or (separator and (code in voices or code == languages.AUTO)):
             raise ValueError
         voices[code] = f"{voices[code]},{voice}" if code in voices else voice
@@ -119,5 +118,5 @@ DefaultVoices = Annotated[
         f"languages are {languages.known_codes()}, and those of other models",
     ),
 ]
-LanguageCode = Annotated[str, parsed(_language, f"auto or one of {languages.known_codes()}")]
+LanguageCode = Annotated[str, parsed(_language, f"auto or one of {languages.known_codes()}, and those of other models")]
 Proxies = Annotated[tuple[str, ...], parsed(access.parse_proxies, "addresses such as 10.0.0.5,192.168.0.0/16, or *")]

@@ -128,7 +128,8 @@ class Settings(BaseModel):
     Empty: af_heart."""
     default_language: LanguageCode | None = setting(EVERYDAY, "DEFAULT_LANGUAGE", None)
     """Language in which the texts of requests that name none are read, whatever their voice: en-US, en-GB, es, fr-FR,
-    hi, it, pt-BR, ja, zh, or auto for that of each text. Empty: the voice's own."""
+    hi, it, pt-BR, ja, zh, one of a model of MODELS_PATH, or auto for that of each text. A voice whose model does not
+    have it reads its own. Empty: the voice's own."""
     default_format: AudioFormat | None = setting(EVERYDAY, "DEFAULT_FORMAT", None)
     """Audio format of requests that name none: wav, pcm, mp3, opus, flac or aac. WebSockets and Wyoming, whose clients
     expect bare samples, keep theirs. Empty: mp3 in the protocols of OpenAI, ElevenLabs and Deepgram, wav elsewhere."""

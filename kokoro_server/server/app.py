@@ -77,7 +77,7 @@ from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
 from kokoro_server.text.reader import Reader
 from kokoro_server.voices import VoiceBook
 from kokoro_server.voices.custom import CustomVoices
-from kokoro_server.voices.custom.keeper import check_default_voices
+from kokoro_server.voices.custom.keeper import check_defaults
 from kokoro_server.voices.of_model import ModelVoices, defaults_of
 
 log = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ def check_files(settings: Settings) -> None:
     """Raises ConfigError for mistakes in the user's files, before anything slow happens."""
     if settings.lexicon_path:
         Lexicon.load(settings.lexicon_path)
-    check_default_voices(settings)
+    check_defaults(settings)
 
 
 @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from kokoro_server.audio.join import TAIL
 from kokoro_server.client import AsyncKokoroClient, ClientError, Retries, ServerError, Timeouts, Voice, Word
+from kokoro_server.config.defaults import SpeechDefaults
 from kokoro_server.errors import (
     BadRequest,
     Conflict,
@@ -83,6 +84,11 @@ class HttpBackend:
 
     async def voices(self) -> Sequence[Voice]:
         return await self._client.voices()
+
+    async def defaults(self) -> SpeechDefaults:
+        theirs, listed = await self._client.voice_defaults(), await self._client.voices()
+        named = ((voice.name, voice.language) for voice in listed)
+        return SpeechDefaults.described(theirs.voices, theirs.language, named)
 
     async def speak(self, speech: Speech) -> Spoken:
         fields = _fields(speech)

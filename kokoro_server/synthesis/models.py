@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kokoro_server import languages
 from kokoro_server.assets.models.folder import ModelFolder, ModelShelf
 from kokoro_server.batching.speech_queue import SpeechQueue
-from kokoro_server.config.defaults import default_language
-from kokoro_server.errors import EngineUnavailable, UnknownLanguage
+from kokoro_server.errors import EngineUnavailable
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import Speech
@@ -41,16 +39,6 @@ class ServedModel:
     voices: ModelVoices
     queue: SpeechQueue
     synthesizer: Synthesizer
-
-    def language(self, speech: Speech) -> str | None:
-        """That of the speech. DEFAULT_LANGUAGE is not meant for models that do not have it."""
-        if speech.language is None or speech.language != default_language() or languages.is_auto(speech.language):
-            return speech.language
-        try:
-            languages.parse(speech.language, self.folder.card.spoken)
-        except UnknownLanguage:
-            return None
-        return speech.language
 
     def shown(self) -> JsonObject:
         card = self.folder.card
@@ -91,11 +79,11 @@ class ServedModels:
             and not (asked and is_default(speech.first_voice))
         ):
             model = self._usable(name)
-            return model.synthesizer, replace(speech, model=None, language=model.language(speech))
+            return model.synthesizer, replace(speech, model=None)
         if speech.model and asked:
             model = self._usable(speech.model)
             voice = model.voices.given(speech.first_voice)
-            speech = replace(speech, model=None, language=model.language(speech))
+            speech = replace(speech, model=None)
             if speech.turns:
                 turns = (replace(speech.turns[0], voice=voice), *speech.turns[1:])
                 return model.synthesizer, replace(speech, turns=turns)

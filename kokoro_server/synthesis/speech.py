@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, ParamSpec, Protocol
 
 from kokoro_server import languages
 from kokoro_server.audio.join import LEAD, TAIL, Ends
+from kokoro_server.config.defaults import default_language
 from kokoro_server.engine import vocab
 from kokoro_server.engine.vocab import ModelVocabulary
 from kokoro_server.errors import KokoroError
@@ -99,6 +100,14 @@ class Speech:
     @property
     def subject(self) -> str:
         return "turns" if self.turns else "text" if self.phonemes is None else "phonemes"
+
+
+def without_foreign_default(speech: Speech, spoken: Collection[Language]) -> Speech:
+    """DEFAULT_LANGUAGE is not meant for voices of a model that does not have it."""
+    code = speech.language
+    if code is None or code != default_language() or languages.is_auto(code) or languages.find(code, spoken) in spoken:
+        return speech
+    return replace(speech, language=None)
 
 
 class MeasuredVoices(KnownVoices, Protocol):

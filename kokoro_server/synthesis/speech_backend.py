@@ -17,6 +17,7 @@ from kokoro_server.audio.render import Renderer, Rendering, render
 from kokoro_server.audio.sound import Sound
 from kokoro_server.batching.entry import Priority
 from kokoro_server.client import Voice
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import Expired, TooBusy
@@ -67,6 +68,9 @@ class SpeechBackend(Protocol):
 
     async def voices(self) -> Sequence[Voice]: ...
 
+    async def defaults(self) -> SpeechDefaults:
+        """The voice and language of texts that name none."""
+
     async def speak(self, speech: Speech) -> Spoken:
         """Speak the whole of it, behind all requests that somebody waits for. Waits while the queue is full."""
 
@@ -95,6 +99,9 @@ class LocalBackend:
 
     async def voices(self) -> Sequence[Voice]:
         return voices_of(self._voices.now)
+
+    async def defaults(self) -> SpeechDefaults:
+        return speech_defaults.get()
 
     async def speak(self, speech: Speech) -> Spoken:
         clip, pcm = await until_accepted(lambda: self._speak(speech))

@@ -28,7 +28,7 @@ from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_q
 from kokoro_server.synthesis.clip import Clip
 from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
-from kokoro_server.synthesis.speech import ModelText, Speech, in_thread_if_long, write_script
+from kokoro_server.synthesis.speech import ModelText, Speech, in_thread_if_long, without_foreign_default, write_script
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
 from kokoro_server.text.pauses import NATURAL_PAUSES
@@ -97,7 +97,8 @@ class Synthesizer:
         chosen = self._choose(speech)
         if chosen is None and self._voices.now.models and asks_for_auto(speech):
             chosen = self._choose(self.settled(speech))  # DEFAULT_VOICE may name a model for the language of the text
-        return chosen or (self, speech)
+        other, speech = chosen or (self, speech)
+        return other, without_foreign_default(speech, other._model.languages)
 
     def full_name(self, voice: str, model: str | None) -> str:
         """The name of a voice with that of the model, if a field of the request names one of MODELS_PATH.

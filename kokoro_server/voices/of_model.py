@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from kokoro_server.assets.models.folder import ModelFolder, scan
 from kokoro_server.config.defaults import BUILT_IN_VOICE, SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.protocol import Style
 from kokoro_server.errors import AssetError, ConfigError, Unavailable, UnknownVoice
-from kokoro_server.languages import Language
+from kokoro_server.languages import ALL, LANGUAGES, Language, find, is_auto
 from kokoro_server.runtime import files
 from kokoro_server.voices import levels, mix
 from kokoro_server.voices.book import VoiceSnapshot
@@ -109,13 +110,25 @@ def is_default(voice: str) -> bool:
 
 
 def defaults_of(settings: Settings) -> SpeechDefaults:
-    """The defaults of the settings. DEFAULT_VOICE may name voices of other models."""
+    """The defaults of the settings. DEFAULT_VOICE may name voices of other models, DEFAULT_LANGUAGE their languages."""
     models: Mapping[str, ModelFolder] = {}
-    if settings.models_path and any("/" in voice for _, voice in settings.default_voice):
+    language = of_other_models(settings.default_language)
+    if settings.models_path and (language or any("/" in voice for _, voice in settings.default_voice)):
         with suppress(ConfigError):  # which a server reports when it starts
             models = scan(settings.models_path).models
     spoken = {name: model.card.spoken for name, model in models.items()}
-    return SpeechDefaults.of(settings, spoken)
+    defaults = SpeechDefaults.of(settings, spoken)
+    if language and not defaults.voice_of(language) and not defaults.speaks(defaults.voice(), language):
+        voices = (ModelVoices(model).best(language) for model in models.values())
+        if found := next(filter(None, voices), None):
+            return replace(defaults, voices={**defaults.voices, language.code: found})
+    return defaults
+
+
+def of_other_models(code: str | None) -> Language | None:
+    """The language of the code, if Kokoro v1.0 does not speak it."""
+    language = None if code is None or is_auto(code) else find(code, ALL)
+    return None if language in LANGUAGES else language
 
 
 def check_packs(model: ModelFolder) -> None:

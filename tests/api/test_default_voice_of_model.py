@@ -15,6 +15,10 @@ import pytest
 from websockets.sync.client import connect
 from wyoming.tts import SynthesizeVoice
 
+from kokoro_server.config.settings import Settings
+from kokoro_server.errors import ConfigError
+from kokoro_server.synthesis.http_backend import HttpBackend
+from kokoro_server.voices.custom.keeper import check_defaults
 from tests import other_models, servers
 from tests.api.test_defaults import wyoming_audio, wyoming_voices
 from tests.assets.test_models import described
@@ -148,9 +152,44 @@ def test_a_book_is_read_by_it_and_its_english_by_another(server: Server) -> None
     assert "no voice" not in json.dumps(httpx.get(url, timeout=60).json())
 
 
+async def test_commands_that_ask_the_server_know_its_defaults(server: Server) -> None:
+    async with HttpBackend.connect(server.url, None) as backend:
+        theirs = await backend.defaults()
+    assert theirs.voice() == theirs.voice("de") == ANNA
+    voices = {"sv": "swedish/sf_eva", "fr": "ff_siwis", "en-US": "af_heart", "it": "af_heart"}
+    assert {code: theirs.voice(code) for code in voices} == voices
+    assert theirs.language is None
+
+
 def test_the_command_takes_it_too(server: Server, tmp_path: Path) -> None:
     spoken = partial(servers.said, server, tmp_path / "said.wav", TEXT)
     assert spoken() == spoken("-v", ANNA) != spoken("-v", "af_heart", "-l", "en-US")
+
+
+def test_a_default_language_that_only_a_model_has(models: Path, shared_g2p: str, tmp_path: Path) -> None:
+    environ = {"MODELS_PATH": str(models), "DEFAULT_LANGUAGE": "de", "KOKORO_BACKEND": "torch", "KOKORO_DEVICE": "cpu"}
+    with running(TINY, tmp_path / "log", **environ, G2P_SERVICE_URL=shared_g2p) as server:
+        for fields, voice in (
+            ({}, ANNA),
+            ({"language": "de"}, ANNA),
+            ({"voice": "am_adam"}, "am_adam"),  # which cannot speak German
+            ({"voice": "swedish/sf_eva"}, "swedish/sf_eva"),
+            ({"language": "en-US"}, "af_heart"),
+        ):
+            answer = say(server, "Nana.", **fields)
+            assert answer.status_code == 200, answer.text
+            assert answer.headers["x-voice-used"] == voice
+        english = say(server, "Nana.", voice="am_adam", language="en-US").content
+        assert say(server, "Nana.", voice="am_adam").content == english
+        assert httpx.get(f"{server.url}/voices", timeout=60).json()["default"] == ANNA
+
+
+@pytest.mark.parametrize("with_models", [True, False])
+def test_a_default_language_that_no_model_has(models: Path, with_models: bool) -> None:
+    environ = {"DEFAULT_LANGUAGE": "pl"} | ({"MODELS_PATH": str(models)} if with_models else {})
+    with pytest.raises(ConfigError, match=r"DEFAULT_LANGUAGE: no model here speaks Polish; .* ja, zh") as told:
+        check_defaults(Settings.load(environ, dotenv=None))
+    assert ("de, sv" in told.value.message) is with_models
 
 
 @pytest.mark.parametrize(

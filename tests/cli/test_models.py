@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def test_a_model_comes_and_goes(models: Path, tmp_path: Path, capsys: pytest.Cap
     assert "BAD  mine" in capsys.readouterr().out
     assert cli.main(["models", "remove", "mine"]) == 0
     assert list(models.iterdir()) == []
+
+
+def test_what_a_killed_command_has_left_is_not_added(models: Path, tmp_path: Path) -> None:
+    """Its process may have had the same number: in a container it is mostly 1."""
+    left = models / f".adding-{os.getpid()}" / "german" / "voices"
+    left.mkdir(parents=True)
+    (left / "df_old.bin").write_bytes(b"")
+    other_models.write(tmp_path / "from" / "german")
+    assert cli.main(["models", "add", "from/german"]) == 0
+    assert sorted(path.name for path in (models / "german" / "voices").iterdir()) == ["df_anna.bin", "dm_bert.bin"]
 
 
 def test_a_wrong_model_is_not_added(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

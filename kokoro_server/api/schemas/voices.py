@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from kokoro_server.api.schemas.script import StrictRequest
-from kokoro_server.config.defaults import BUILT_IN_VOICE, default_voice
+from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice, speech_defaults
 from kokoro_server.voices import Gender
 from kokoro_server.voices.custom.definitions import MAX_BLEND, MAX_TITLE, NAME_PATTERN
 
@@ -52,5 +52,13 @@ class VoiceAnswer(BaseModel):
 class VoicesAnswer(BaseModel):
     default: str = Field(
         default_factory=default_voice, description="Of requests that name none.", examples=[BUILT_IN_VOICE]
+    )
+    default_voices: dict[str, str] = Field(
+        default_factory=lambda: dict(speech_defaults.get().voices),
+        description="DEFAULT_VOICE: voices by language. That of an empty language is for all others.",
+        examples=[{"": BUILT_IN_VOICE, "fr-FR": "ff_siwis"}],
+    )
+    default_language: str | None = Field(
+        default_factory=default_language, description="DEFAULT_LANGUAGE.", examples=[None]
     )
     voices: list[VoiceAnswer]

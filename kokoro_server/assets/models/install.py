@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from kokoro_server.assets.models import card, folder, hub, shape, weights
@@ -29,7 +29,11 @@ def add(source: Path, models: Path, name: str | None = None, own_card: Path | No
     check_free(wanted, models)
     if not source.is_dir():
         raise AssetError(f"{source}: no such folder; name one with {card.FILE}, {shape.FILE}, weights and voices")
-    unfinished = models / f"{UNFINISHED}{os.getpid()}" / wanted
+    try:
+        models.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=models)) / wanted
+    except OSError as error:
+        raise AssetError(f"{wanted} cannot be copied to {models}: {error.strerror or error}") from error
     try:
         for path in _files(source):
             copy = unfinished / path.relative_to(source)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kokoro_server.audio.encode import Output
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import NothingToSay
 from kokoro_server.longform.books.assembly import AudioParts, Recording, SpokenChapter, gain_to, sound, survey
@@ -47,6 +48,12 @@ class BookResult:
     kept: int  # passages of earlier runs
 
 
+async def planned(book: Book, options: Options, backend: SpeechBackend) -> Plan:
+    """Voices that are not named are those of the server that speaks."""
+    speech_defaults.set(await backend.defaults())
+    return await asyncio.to_thread(make_plan, book, options, await backend.voices())
+
+
 async def produce(
     book: Book,
     options: Options,
@@ -64,8 +71,7 @@ async def produce(
     if outputs.audio and outputs.format == "m4b":
         Output("aac").check()
     await asyncio.to_thread(_check, outputs)
-    voices = await backend.voices()
-    plan = await asyncio.to_thread(make_plan, book, options, voices)
+    plan = await planned(book, options, backend)
     version = backend.version
     keys = await asyncio.to_thread(
         lambda: [passage.key(version, backend.fingerprint(passage.voices)) for passage in plan.passages]

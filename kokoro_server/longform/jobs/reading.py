@@ -14,6 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from kokoro_server.client import Voice
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.errors import KokoroError, NothingToSay, SetupError, UnreadableDocument
 from kokoro_server.longform.books.documents import read_document
 from kokoro_server.longform.books.plan import estimated_seconds, make_plan
@@ -35,6 +36,8 @@ MAX_TITLE = 300  # characters
 def main() -> None:
     request = json.load(sys.stdin)
     _limit(request["cpu_s"])
+    listed = ((voice["name"], voice["language"]) for voice in request["voices"])
+    speech_defaults.set(SpeechDefaults.described(**request["defaults"], listed=listed))
     try:
         about = read(request)
     except KokoroError as error:
@@ -87,7 +90,8 @@ def read(request: JsonObject) -> JsonObject:
 
 
 def _list(path: Path, finder: VoiceFinder, options: JsonObject, max_text: int) -> JsonObject:
-    count, characters, wrong, voices = 0, 0, list[str](), finder.names_in(options)
+    count, characters, wrong = 0, 0, list[str]()
+    voices = finder.names_in([options, list(speech_defaults.get().voices.values())])
     for line in lines.read(path, max_text):
         count += 1
         voices |= finder.names_in(line.fields)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kokoro_server.callers.current import caller
 from kokoro_server.client import Voice
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.errors import KokoroError, TooBusy, Unavailable, UnreadableDocument
 from kokoro_server.longform.bulk import lines
 from kokoro_server.runtime.fair_slots import FairSlots
@@ -51,7 +52,9 @@ class DocumentReader:
         """Describe a file, and write its book to `target` if given. Raises UnreadableDocument, TooBusy, Unavailable."""
         self.check()
         cpu_s = cpu_seconds((await asyncio.to_thread(path.stat)).st_size)
+        defaults = speech_defaults.get()
         request = {
+            "defaults": {"voices": dict(defaults.voices), "language": defaults.language},
             "path": str(path),
             "name": name,
             "options": options,

@@ -36,7 +36,7 @@ from kokoro_server.voices.custom import definitions
 from kokoro_server.voices.custom.assembly import Assembly
 from kokoro_server.voices.custom.files import CustomVoiceFiles, FileVersion, PackFile
 from kokoro_server.voices.custom.owners import VoiceEditor, owner_of
-from kokoro_server.voices.of_model import ModelVoices
+from kokoro_server.voices.of_model import ModelVoices, of_other_models
 
 log = logging.getLogger(__name__)
 
@@ -226,9 +226,16 @@ def _shelf(settings: Settings) -> ModelShelf:
     return scan(settings.models_path) if settings.models_path else ModelShelf()
 
 
-def check_default_voices(settings: Settings) -> None:
-    """Raises ConfigError for a wrong DEFAULT_VOICE, and if MODELS_PATH is no folder."""
+def check_defaults(settings: Settings) -> None:
+    """Raises ConfigError for a wrong DEFAULT_VOICE or DEFAULT_LANGUAGE, and if MODELS_PATH is no folder."""
     shelf = _shelf(settings)
+    language = of_other_models(settings.default_language)
+    spoken = dict.fromkeys((*languages.LANGUAGES, *(each for it in shelf.models.values() for each in it.card.spoken)))
+    if language and language not in spoken:
+        raise ConfigError(
+            f"DEFAULT_LANGUAGE: no model here speaks {language.name}; use auto or one of "
+            f"{languages.known_codes(spoken)}, or add a model that does to MODELS_PATH"
+        )
     voices = catalogued(settings, shelf)
     for code, spec in settings.default_voice:
         model = mix.model_of(spec)

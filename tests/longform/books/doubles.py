@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kokoro_server.client import Voice
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay
 from kokoro_server.longform.books.book import Block, Book, Chapter, Picture
@@ -45,6 +46,9 @@ class Tones:
 
     def fingerprint(self, request: object) -> str:
         return ""
+
+    async def defaults(self) -> SpeechDefaults:
+        return speech_defaults.get()
 
     async def voices(self) -> Sequence[Voice]:
         return VOICES

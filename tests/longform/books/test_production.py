@@ -19,13 +19,15 @@ import pytest
 import soundfile
 
 from kokoro_server.audio.loudness import LoudnessMeter, true_peaks
+from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
+from kokoro_server.config.kinds import ALL_LANGUAGES
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import BadRequest, Conflict, G2PUnavailable, InvalidInput, NothingToSay
 from kokoro_server.longform.books import work_folder
 from kokoro_server.longform.books.book import Block, Book, Chapter
 from kokoro_server.longform.books.options import BookFiles, BookFormat, Options
 from kokoro_server.longform.books.passages import chapter_text
-from kokoro_server.longform.books.production import BookResult, produce
+from kokoro_server.longform.books.production import BookResult, planned, produce
 from kokoro_server.longform.books.speaking import BookProgress
 from kokoro_server.longform.books.work_folder import CannotWrite
 from kokoro_server.runtime.backoff import Backoff
@@ -52,6 +54,23 @@ async def make(
     outputs = BookFiles(output, format, **given)
     folder = output.with_name(output.name + ".work")
     return await produce(wanted, options or Options(), outputs, backend or Tones(), folder, report, keep_work=keep)
+
+
+class ElsewhereTones(Tones):
+    """Of a server with defaults of its own."""
+
+    async def defaults(self) -> SpeechDefaults:
+        return SpeechDefaults({ALL_LANGUAGES: "bf_emma", "es": "em_alex"})
+
+
+async def test_voices_that_are_not_named_are_the_servers() -> None:
+    token = speech_defaults.set(SpeechDefaults({ALL_LANGUAGES: "af_bella", "es": "ef_dora"}))
+    try:
+        document = Book("Title", chapters=(Chapter("One", (Block("Hello."), Block("Hola.", language="es"))),))
+        plan = await planned(document, Options(), ElsewhereTones())
+    finally:
+        speech_defaults.reset(token)
+    assert [voice for passage in plan.passages for voice in passage.voices] == ["bf_emma", "em_alex"]
 
 
 def words(wanted: Book) -> list[str]:

@@ -56,6 +56,17 @@ def settings(tmp_path: Path, shared_g2p: str) -> dict[str, str]:
     }
 
 
+def test_a_job_keeps_the_default_voice_if_that_is_custom(tmp_path: Path, settings: dict[str, str]) -> None:
+    lines = [{"id": 1, "text": "It was calm."}, {"id": 2, "text": "All is well.", "language": "en-GB"}]
+    with running(TINY, tmp_path / "log", **settings, DEFAULT_VOICE="teller") as server:
+        expected = result(server, send(server, TEXT, **OPTIONS).json()["id"])
+        unnamed = {name: value for name, value in OPTIONS.items() if name != "voice"}
+        assert is_same(result(server, send(server, TEXT, **unnamed).json()["id"]), expected)
+        listed = send(server, "".join(json.dumps(line) + "\n" for line in lines), name="lines.jsonl").json()["id"]
+        ended = until_ended(server, listed)
+        assert (ended["state"], ended["progress"]["failed"]) == ("done", 0), ended["error"]
+
+
 def test_a_job_keeps_its_voices_and_its_work(tmp_path: Path, settings: dict[str, str]) -> None:
     with running(TINY, tmp_path / "log", **settings) as server:
         first, waiting = (send(server, TEXT, **OPTIONS).json()["id"] for _ in range(2))
