@@ -68,9 +68,10 @@ from kokoro_server.server.head_start import g2p_child
 from kokoro_server.server.models import folder_models, served_models
 from kokoro_server.synthesis.clip_memory import ClipMemory
 from kokoro_server.synthesis.models import ModelQueues
+from kokoro_server.synthesis.preparation import SpeechLimits
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
 from kokoro_server.synthesis.speech import ModelText, Speech
-from kokoro_server.synthesis.synthesizer import SpeechLimits, Synthesizer
+from kokoro_server.synthesis.synthesizer import Synthesizer
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes

@@ -8,10 +8,8 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
-from kokoro_server import languages
 from kokoro_server.batching.beginnings import Beginnings
 from kokoro_server.batching.entry import Outcome
 from kokoro_server.batching.speech_queue import TICKET_BATCHES, SpeechQueue
@@ -20,15 +18,15 @@ from kokoro_server.callers.current import read_by
 from kokoro_server.engine.protocol import SAMPLE_RATE, Row
 from kokoro_server.engine.rows import model_speed
 from kokoro_server.engine.vocab import ModelVocabulary
-from kokoro_server.errors import ClipTooLong, KokoroError, NothingToSay, TextTooLong, UnknownVoice
+from kokoro_server.errors import NothingToSay
 from kokoro_server.languages import Language
 from kokoro_server.observability import tracing
 from kokoro_server.runtime.loop_turns import LoopTurns
-from kokoro_server.synthesis.auto_language import asks_for_auto, settled, with_quotations_apart, without_auto
+from kokoro_server.synthesis.auto_language import asks_for_auto
 from kokoro_server.synthesis.clip import Clip
-from kokoro_server.synthesis.clip_length import longer_pauses, predicted_seconds
 from kokoro_server.synthesis.clip_memory import KEPT_SECONDS, ClipMemory, CollectedAudio, Overflow
-from kokoro_server.synthesis.speech import ModelText, Speech, in_thread_if_long, without_foreign_default, write_script
+from kokoro_server.synthesis.preparation import STREAM_CLIPS, Preparation, Prepared, SpeechLimits, field_named, too_long
+from kokoro_server.synthesis.speech import ModelText, Speech, without_foreign_default
 from kokoro_server.synthesis.utterance import Segment, Utterance, UtteranceItem
 from kokoro_server.text import script
 from kokoro_server.text.pauses import NATURAL_PAUSES
@@ -37,33 +35,12 @@ from kokoro_server.text.reader import Reader, Reading
 from kokoro_server.text.script import Script
 from kokoro_server.voices import HeldVoice, VoiceBook
 
-STREAM_CLIPS = 10  # a stream may be as long as this many clips: nobody keeps it in memory
 MOMENT_OF_SILENCE = "[pause:0.3s]"
 LONGEST_PIECE = 30.0  # seconds at speed 1
 MOST_MISTAKEN = 2.0  # audio that is longer than allowed by this factor is broken off: its prediction was far too low
 
 
 ChooseModel = Callable[[Speech], "tuple[Synthesizer, Speech] | None"]  # None: the server's own model
-
-
-@dataclass(frozen=True, slots=True)
-class SpeechLimits:
-    """The most that one request may ask for."""
-
-    characters: int
-    silence: float  # seconds of all pauses
-    clip_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A speech that may be made."""
-
-    voice: HeldVoice
-    parts: Script
-    seconds: float  # predicted
-    allowed: float  # seconds
-    text_ms: float  # that the preparation took
 
 
 class Synthesizer:
@@ -81,11 +58,10 @@ class Synthesizer:
         self._reader = reader
         self._queue = queue
         self._voices = voices
-        self._limits = limits
         self._memory = memory
-        self._pauses = pauses or {}
         self._turns = LoopTurns()
         self._model = model or ModelText()
+        self._preparation = Preparation(voices, limits, pauses or {}, self._model)
         self._choose: ChooseModel = lambda _speech: None
 
     def attach(self, choose: ChooseModel) -> None:
@@ -96,7 +72,8 @@ class Synthesizer:
         """The synthesizer of the model that speaks, and the speech with a voice of that model."""
         chosen = self._choose(speech)
         if chosen is None and self._voices.now.models and asks_for_auto(speech):
-            chosen = self._choose(self.settled(speech))  # DEFAULT_VOICE may name a model for the language of the text
+            # DEFAULT_VOICE may name a model for the language of the text.
+            chosen = self._choose(self._preparation.settled(speech))
         other, speech = chosen or (self, speech)
         return other, without_foreign_default(speech, other._model.languages)
 
@@ -111,6 +88,7 @@ class Synthesizer:
         """The same, with other voices."""
         other = copy.copy(self)
         other._voices = voices
+        other._preparation = self._preparation.with_voices(voices)
         return other
 
     async def speak(
@@ -133,7 +111,7 @@ class Synthesizer:
         return await (self._turns.paced(work) if ticket is not None and ticket.bulk else work)
 
     async def _speak(self, speech: Speech, ticket: Ticket, cutting: Cutting, overflow: Overflow | None) -> Clip:
-        prepared = await self._prepare(speech)
+        prepared = await self._preparation.prepare(speech)
         collected = CollectedAudio(overflow)
         deadline = self._queue.later_deadline() if ticket.begun else ticket.first_deadline
         patience = deadline.admission - self._queue.now()
@@ -180,7 +158,7 @@ class Synthesizer:
         return self._segments(speech, None, ticket, cutting, detached=detached)
 
     async def _segments(
-        self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
+        self, speech: Speech, prepared: Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
     ) -> AsyncGenerator[Segment, None]:
         """Raises NothingToSay before the first segment, unless the speech may be silent."""
         try:
@@ -196,14 +174,14 @@ class Synthesizer:
                     yield replace(segment, skipped=nothing.skipped, stands_in=True)
 
     async def _spoken(
-        self, speech: Speech, prepared: _Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
+        self, speech: Speech, prepared: Prepared | None, ticket: Ticket, cutting: Cutting, *, detached: bool
     ) -> AsyncGenerator[Segment, None]:
         """Two sides meet here. `_rows` reads pieces and pauses, appends each to `unjoined`, and makes a row of each
         piece for the queue. It runs ahead of the outcomes. When an outcome comes back, `Utterance` takes its piece, and
         the pauses before it, from the other end of `unjoined`.
         """
         if prepared is None:
-            prepared = await self._prepare(speech, STREAM_CLIPS)
+            prepared = await self._preparation.prepare(speech, STREAM_CLIPS)
         first_voice, parts = prepared.voice, prepared.parts
         begun = time.perf_counter()
         attributes: tracing.Attributes = {"kokoro.voice": first_voice.name, "kokoro.characters": len(speech.written)}
@@ -213,12 +191,12 @@ class Synthesizer:
                 for name in {run.delivery.voice for run in script.runs(parts)} - held.keys():
                     held[name] = await self._voices.hold(name)
                 items = self._items(speech, parts, cutting, bulk=ticket.bulk)
-                with _field_named(speech), self._read_in_time(ticket):
+                with field_named(speech), self._read_in_time(ticket):
                     first = await anext(items)
         unjoined = deque[UtteranceItem]()  # pieces and pauses that have been read, but are in no segment yet
         row_voices = list[str]()  # by index of the row
         text_ms = prepared.text_ms + 1000 * (time.perf_counter() - begun)
-        pauses = replace(NATURAL_PAUSES, **self._asked_pauses(speech))
+        pauses = replace(NATURAL_PAUSES, **self._preparation.pauses(speech))
         utterance = Utterance(next(script.runs(parts), None), text_ms, speech.ends(pauses), pauses)
         rows = _rows(first, items, unjoined, utterance, speech.seed, held, row_voices, self._model.vocabulary)
         early: Beginnings[Outcome] | None = None
@@ -246,7 +224,7 @@ class Synthesizer:
                     await asyncio.sleep(0)  # the event loop's turn: there may be thousands
                 yield self._given(ticket, await utterance.add(unjoined, outcome))
                 if utterance.seconds > MOST_MISTAKEN * prepared.allowed:
-                    raise _too_long(speech, utterance.seconds, prepared.allowed)
+                    raise too_long(speech, utterance.seconds, prepared.allowed)
         if not utterance.finished:
             for silence in utterance.long_silences(unjoined):
                 yield silence
@@ -276,91 +254,26 @@ class Synthesizer:
     async def reading(self, speech: Speech) -> Reading:
         """The words that would be said of a text, and the rules that decide them."""
         other, speech = self._chosen(speech)
-        if other is not self:
-            return await other.reading(speech)
-        parts = await self.script(self.settled(speech))
-        with _field_named(speech):
-            return await self._reader.reading(parts, speech.reading)
+        parts = await other._preparation.script(other._preparation.settled(speech))
+        with field_named(speech):
+            return await other._reader.reading(parts, speech.reading)
 
     async def voice(self, speech: Speech) -> HeldVoice:
         """The voice that speaks, or begins to."""
         other, speech = self._chosen(speech)
-        if other is not self:
-            return await other.voice(speech)
-        speech = self.settled(speech)
-        try:
-            return await self._voices.hold(speech.first_voice)
-        except KokoroError as error:
-            if speech.turns and speech.turns[0].voice:
-                error.field = "turns.0.voice"
-            raise
+        return await other._preparation.voice(speech)
 
     def language(self, speech: Speech) -> Language:
         """The language in which it is said, or begun."""
         other, speech = self._chosen(speech)
-        if other is not self:
-            return other.language(speech)
-        speech = self.settled(speech)
-        language = speech.turns[0].language if speech.turns else None
-        voice = self._voices.language(speech.first_voice)
-        return languages.of_request(language or speech.language, voice, self._model.languages)
-
-    def settled(self, speech: Speech) -> Speech:
-        """The same with a voice and a language in place of `auto`."""
-        if not asks_for_auto(speech):
-            return speech
-        return settled(speech, self._voices.now) if self._model.name is None else without_auto(speech)
+        return other._preparation.language(speech)
 
     async def script(self, speech: Speech) -> Script:
         """The runs and pauses of `speech`. Raises an error for too much text or silence, and for wrong markup."""
         other, speech = self._chosen(speech)
-        if other is not self:
-            return await other.script(speech)
-        allowed = self._limits.characters
-        if len(speech.written) > allowed:
-            raise TextTooLong(
-                f"text has {len(speech.written)} characters; at most {allowed} are allowed (MAX_TEXT_LENGTH)",
-                field="text",
-            )
-        try:
-            parts = await write_script(speech, self._voices.now, self._model)
-        except UnknownVoice:
-            await self._voices.refresh()  # another process may have made it just now
-            parts = await write_script(speech, self._voices.now, self._model)
-        self._check_voices(parts)
-        if speech.quotations_apart:
-            parts = await in_thread_if_long(len(speech.written), with_quotations_apart, parts, self._voices.now)
-        if len(parts) > 1:
-            await asyncio.to_thread(script.check, parts, self._limits.silence, speech.subject)
-        else:
-            script.check(parts, self._limits.silence, speech.subject)
-        return parts
+        return await other._preparation.script(speech)
 
-    def _check_voices(self, parts: Script) -> None:
-        if self._model.name is None and (models := self._voices.now.models):
-            for run in script.runs(parts):
-                if run.delivery.voice.partition("/")[0] in models:
-                    raise UnknownVoice(
-                        f"{run.delivery.voice} is a voice of another model; all voices of a request are of one model",
-                        field="voice",
-                    )
-
-    async def _prepare(self, speech: Speech, clips: int = 1) -> _Prepared:
-        """Everything that is checked before the queue is asked. The speech may be as long as `clips` clips."""
-        voice = await self.voice(speech)
-        begun = time.perf_counter()
-        speech = self.settled(speech)
-        parts = await self.script(speech)
-        phonemes, lexicon = speech.phonemes is not None, speech.reading.lexicon
-        predict = partial(predicted_seconds, parts, phonemes=phonemes, lexicon=None if phonemes else lexicon)
-        seconds = predict() if len(parts) == 1 and not lexicon else await asyncio.to_thread(predict)
-        seconds += speech.silence + longer_pauses(parts, self._asked_pauses(speech))
-        allowed = clips * self._limits.clip_seconds
-        if seconds > allowed:
-            raise _too_long(speech, seconds, allowed, stream=allowed * STREAM_CLIPS if clips == 1 else None)
-        return _Prepared(voice, parts, seconds, allowed, 1000 * (time.perf_counter() - begun))
-
-    def _held_seconds(self, prepared: _Prepared, overflow: Overflow | None) -> float:
+    def _held_seconds(self, prepared: Prepared, overflow: Overflow | None) -> float:
         """The seconds of audio that a clip has in memory at once, as predicted."""
         if overflow is None or overflow.in_memory or prepared.seconds <= KEPT_SECONDS:
             return prepared.seconds
@@ -373,12 +286,8 @@ class Synthesizer:
     ) -> AsyncGenerator[UtteranceItem, None]:
         if speech.phonemes is not None:
             return self._reader.phoneme_pieces(speech.phonemes, speech.speed, cutting=cutting)
-        apart = "sentence" in self._asked_pauses(speech)
+        apart = "sentence" in self._preparation.pauses(speech)
         return self._reader.script_pieces(parts, cutting=cutting, options=speech.reading, bulk=bulk, apart=apart)
-
-    def _asked_pauses(self, speech: Speech) -> dict[str, float]:
-        """The pauses that the settings or the request ask for, in place of the natural ones."""
-        return {**self._pauses, **speech.pauses}
 
 
 async def _rows(
@@ -403,25 +312,3 @@ async def _rows(
                 style = held[delivery.voice].style(len(tokens))
                 yield Row(tokens, style, model_speed(delivery.speed), delivery.pitch, seed)
             item = await anext(rest, None)
-
-
-@contextmanager
-def _field_named(speech: Speech) -> Iterator[None]:
-    """An error about the text names the field that has it."""
-    try:
-        yield
-    except KokoroError as error:
-        if error.field == "text":
-            error.field = speech.subject
-        raise
-
-
-def _too_long(speech: Speech, seconds: float, allowed: float, stream: float | None = None) -> ClipTooLong:
-    if stream is None:
-        advice = "split the text, or send it to POST /jobs as a book"
-    else:
-        advice = f"POST /tts/stream allows {stream:.0f} s, and POST /jobs makes books of any length"
-    return ClipTooLong(
-        f"the audio would take about {seconds:.0f} s; at most {allowed:.0f} s are allowed (MAX_CLIP_SECONDS); {advice}",
-        field=speech.subject,
-    )

@@ -66,7 +66,8 @@ def instructions() -> Instructions:
 
 def _may_use_matrices() -> bool:
     """Ask Linux for AMX's registers, for all threads of this process."""
-    return ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0
+    failed: int = ctypes.CDLL(None).syscall(ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+    return failed == 0
 
 
 def classify(machine: str, flags: Set[str]) -> Instructions:
