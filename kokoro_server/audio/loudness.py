@@ -134,7 +134,7 @@ def _high_peaks(audio: Values, ceiling: float) -> Values:
         return true_peaks(audio)
     padded = np.pad(audio, (PEAK_TAPS - 1, PEAK_TAPS))
     around = np.lib.stride_tricks.sliding_window_view(padded, 2 * PEAK_TAPS)[places]
-    # Not with `@`: each thread of BLAS keeps the memory of its largest product, megabytes, as long as the process lives.
+    # Not with `@`: each thread of BLAS would keep the memory of its largest product, which is megabytes, for good.
     between = np.abs(np.einsum("ij,kj->ik", around, INTERPOLATION)).max(axis=1, initial=0.0)
     peaks[places] = np.maximum(peaks[places], between)
     return peaks

@@ -238,7 +238,7 @@ class Settings(BaseModel):
     refuses sooner. A request that was let in is kept while its client waits, even if it takes longer than predicted. A
     client that cannot wait so long sends X-Request-Timeout."""
     bulk_queue_timeout: float = setting(OPERATORS, "BULK_QUEUE_TIMEOUT", 600.0, "JOB_TIMEOUT", ge=0.1, le=86_400)
-    """QUEUE_TIMEOUT of bulk requests. A later piece of a long text is never refused. In a server of several processes, a
+    """QUEUE_TIMEOUT of bulk requests. A later piece of a long text is never refused. In a server of several processes,
     text that was let in waits so long for an engine process that is away."""
     read_timeout: float = setting(OPERATORS, "READ_TIMEOUT", 20.0, ge=0.1, le=86_400)
     """Seconds in which a client must send the headers of a request, and by which its body may fall behind 1000 bytes a
