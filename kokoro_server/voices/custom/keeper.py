@@ -238,7 +238,7 @@ def check_defaults(settings: Settings) -> None:
         )
     voices = catalogued(settings, shelf)
     for code, spec in settings.default_voice:
-        model = mix.model_of(spec)
+        model = mix.model_of(spec) or ""
         if model in shelf.broken:
             raise ConfigError(f"DEFAULT_VOICE: the model {model} cannot be used: {shelf.broken[model]}")
         try:
