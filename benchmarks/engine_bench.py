@@ -35,6 +35,7 @@ def parse() -> argparse.Namespace:
     cpu.add_argument("--clips", type=words, default=["short", "medium", "long"], help="short,medium,long or some")
     cpu.add_argument("--batches", type=numbers, default=[1, 4, 8], help="rows at once, such as 1,4,8; '' for none")
     cpu.add_argument("--only", type=words, help="these contenders and no others")
+    cpu.add_argument("--hide-amx", action="store_true", help="for our kernels, as if there were AVX512-VNNI alone")
     cpu.add_argument(
         "--hide-avx512", action="store_true", help="for our kernels and torch, as if there were AVX2 alone"
     )

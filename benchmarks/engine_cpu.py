@@ -15,11 +15,13 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import common, corpus
 from benchmarks.contenders import CONTENDERS, Clip, Place, Speak, ready
+from kokoro_server.engine.cpu import instructions as module
 from kokoro_server.engine.cpu.instructions import instructions
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.voices import VoiceBook
@@ -41,6 +43,8 @@ BARS = {  # ours against others, in seconds of audio per second
 def run(options: argparse.Namespace) -> None:
     if options.hide_avx512:
         hide_avx512()
+    elif options.hide_amx:
+        show_flags(sorted(module.flags() - {"amx_int8"}))
     weights, voices = common.find(options.weights, options.voices)
     place = Place(weights, VoiceBook(voices), options.threads)
     found = dict(ready(options.only or list(CONTENDERS), place))
@@ -74,17 +78,20 @@ def run(options: argparse.Namespace) -> None:
         common.write(options.out, results)
 
 
+def show_flags(flags: Iterable[str]) -> None:
+    """Let the processor have these flags, for our kernels."""
+    shown = Path(tempfile.mkdtemp(prefix="kokoro-flags-")) / "cpuinfo"
+    shown.write_text(f"flags: {' '.join(flags)}\n", encoding="utf-8")
+    atexit.register(shutil.rmtree, shown.parent)
+    module.CPUINFO = shown
+
+
 def hide_avx512() -> None:
     """Let our kernels and torch be those of a processor with AVX2. To onnxruntime nothing can be hidden.
 
     To be called before any of them is imported.
     """
-    from kokoro_server.engine.cpu import instructions as module
-
-    flags = Path(tempfile.mkdtemp(prefix="kokoro-flags-")) / "cpuinfo"
-    flags.write_text("flags: avx avx2 fma\n", encoding="utf-8")
-    atexit.register(shutil.rmtree, flags.parent)
-    module.CPUINFO = flags
+    show_flags(["avx", "avx2", "fma"])
     os.environ |= {
         "NUMBA_CPU_NAME": "haswell",
         "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2",

@@ -69,7 +69,7 @@ def test_batches_are_measured_against_the_plain_model(tmp_path: Path, monkeypatc
     engine = tiny_model.torch_engine()
     monkeypatch.setattr(engine_batches, "VOICES", ("af_heart",))
     monkeypatch.setattr(engine_batches, "onnx_engine", lambda *_: engine)
-    monkeypatch.setattr(engine_batches.devices, "load", lambda *_: engine)
+    monkeypatch.setattr(engine_batches.devices, "load_all", lambda *_: [engine])
     monkeypatch.setattr(engine_batches.reference, "load", lambda _: tiny_model.build())
     place = Place(tmp_path, VoiceBook(tiny.write_voices(tmp_path)), 2)
     found = engine_batches.measure(place, [1, 2], 1)

@@ -57,10 +57,10 @@ NEWER = {Instructions.AMX_INT8: Instructions.AVX512_VNNI, Instructions.ARM_I8MM:
 @cache
 def instructions() -> Instructions:
     """The class of this machine."""
-    machine, flags = platform.machine().lower(), _flags()
-    which = classify(machine, flags)
+    machine, found = platform.machine().lower(), flags()
+    which = classify(machine, found)
     if which is Instructions.AMX_INT8 and not _may_use_matrices():
-        return classify(machine, flags - {"amx_int8"})
+        return classify(machine, found - {"amx_int8"})
     return which
 
 
@@ -85,7 +85,7 @@ def classify(machine: str, flags: Set[str]) -> Instructions:
     return Instructions.AVX2 if {"avx2", "fma"} <= flags else Instructions.OTHER
 
 
-def _flags() -> frozenset[str]:
+def flags() -> frozenset[str]:
     """The processor's features by the names that Linux gives them, on every system."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -215,7 +215,7 @@ def test_processors_are_told_apart() -> None:
 def test_matrices_are_used_where_the_system_lets_us(allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     flags = {"avx2", "avx512bw", "avx512vl", "avx512_vnni", "amx_tile", "amx_int8"}
-    monkeypatch.setattr("kokoro_server.engine.cpu.instructions._flags", lambda: frozenset(flags))
+    monkeypatch.setattr("kokoro_server.engine.cpu.instructions.flags", lambda: frozenset(flags))
     monkeypatch.setattr("kokoro_server.engine.cpu.instructions._may_use_matrices", lambda: allowed)
     which = instructions.__wrapped__()
     assert which is (Instructions.AMX_INT8 if allowed else Instructions.AVX512_VNNI)
