@@ -98,11 +98,12 @@ async def test_damaged_weights_and_voices(faulty: Server, fetcher: Fetcher, dama
 async def test_damaged_graphs(faulty: Server, tmp_path: Path, quick_g2p: str, damage: str) -> None:
     """Without the weights they cannot be made anew, and a damaged one is not used."""
     settings = Settings.load(dotenv=None)
-    builds = build_cache.listing(settings.cache_dir)
-    if library.recorded(settings.cache_dir) is None or not builds:
+    weights = library.recorded(settings.cache_dir)
+    key = weights and build_cache.key(weights.digest, settings.cpu_precision)
+    if key is None or (built := build_cache.find(settings.cache_dir, key)) is None:
         pytest.skip("nothing has been built here: kokoro-server assets build")
-    source, copy = builds[-1].folder, tmp_path / "onnx" / builds[-1].folder.name
-    shutil.copytree(source, copy)
+    copy = tmp_path / "onnx" / built.name
+    shutil.copytree(built, copy)
     (tmp_path / "manifest.json").write_bytes((settings.cache_dir / "manifest.json").read_bytes())
     (tmp_path / "voices").symlink_to(settings.cache_dir / "voices")
     DAMAGE[damage](copy / "text.onnx")

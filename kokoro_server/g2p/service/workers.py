@@ -116,12 +116,19 @@ class WorkerPool(ConversionLane):
         return True
 
     def _on_started(self) -> None:
-        message, fds, _, _ = socket.recv_fds(self._nursery, _STARTED.size, 1)
+        try:
+            message, fds, _, _ = socket.recv_fds(self._nursery, _STARTED.size, 1)
+        except ConnectionError:  # it ended before it read which worker to fork: such an end is an error, and no other
+            message, fds = b"", []
         if not message:
             self._on_nursery_end()
             return
         place, pid = _STARTED.unpack(message)
         self._pids[place] = pid
+        if not fds:  # no descriptor was free: the worker could not answer
+            _kill(pid)
+            self._on_end(place)
+            return
         task = logged_task(self._read_answers(place, fds[0]))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -164,8 +171,7 @@ class WorkerPool(ConversionLane):
             number, since = self._cells[place]
             if number is not None and now - since > HUNG_AFTER:
                 log.error("a g2p worker hangs, killing it pid=%d seconds=%.0f", pid, now - since)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                _kill(pid)
         self._timer = asyncio.get_running_loop().call_later(HUNG_AFTER / HUNG_CHECKS, self._check_for_hung)
 
     def _on_nursery_end(self) -> None:
@@ -173,6 +179,11 @@ class WorkerPool(ConversionLane):
         os.kill(os.getpid(), signal.SIGTERM)
         self.close()
         self._fail_all(_workers_have_ended())
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _workers_have_ended() -> G2PUnavailable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -71,3 +72,41 @@ def test_a_worker_that_is_killed_is_replaced_though_nobody_asks(tmp_path: Path) 
         assert httpx.get(f"{url}/health").json()["workers"] == 2
     assert all_gone([nursery, *now])
     assert "a g2p worker has ended and is replaced" in log.read_text()
+
+
+def test_the_end_of_what_starts_workers_is_noticed_though_a_worker_was_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "service.log"
+    with service(log, 2, "tests.services.scripted_g2p") as (process, url):
+        (nursery,) = children(process.pid)
+        pids = children(nursery)
+        os.kill(nursery, signal.SIGSTOP)
+        os.kill(pids[0], signal.SIGKILL)
+        wait_for(log, "a g2p worker has ended and is replaced", 1)
+        assert httpx.get(f"{url}/health").status_code == 200  # by then it has asked
+        os.kill(nursery, signal.SIGKILL)
+        process.wait(20)
+        assert all_gone([nursery, *pids])
+    assert "the process that starts g2p workers has ended, and so does the service" in log.read_text()
+
+
+def test_a_worker_that_starts_while_no_descriptor_is_free_is_replaced(tmp_path: Path) -> None:
+    log = tmp_path / "service.log"
+    with service(log, 2, "tests.services.scripted_g2p") as (process, url):
+        assert httpx.get(f"{url}/health").status_code == 200
+        (nursery,) = children(process.pid)
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (0, hard))
+        os.kill(children(nursery)[0], signal.SIGKILL)
+        wait_for(log, "a g2p worker has ended and is replaced", 2)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda text: httpx.post(f"{url}/convert", json={"text": text}), TEXTS * 4)
+            assert [answer.status_code for answer in answers] == [200] * 16
+    assert "Exception in callback" not in log.read_text()
+
+
+def wait_for(log: Path, line: str, times: int) -> None:
+    deadline = time.monotonic() + 20
+    while log.read_text().count(line) < times:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)

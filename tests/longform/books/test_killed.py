@@ -112,9 +112,7 @@ def test_ten_kills_at_random_moments(tmp_path: Path, document: Path, g2p: str, b
 
 
 @pytest.mark.slow
-def test_rows_that_share_a_batch_change_spoken_samples_by_one_step_at_most(
-    tmp_path: Path, document: Path, g2p: str
-) -> None:
+def test_rows_that_share_a_batch_change_a_sample_by_one_step_at_most(tmp_path: Path, document: Path, g2p: str) -> None:
     environ = {"SAY_ENGINE": "tiny", "KOKORO_BACKEND": "torch"}
     batches, single, log = tmp_path / "batches.flac", tmp_path / "single.flac", tmp_path / "log"
     as_spoken = ("--loudness", "off", "--keep-work")
