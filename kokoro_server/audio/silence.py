@@ -15,7 +15,8 @@ QUIET = 10 ** (-32 / 10)  # as a share of the last word's loudest frame; the noi
 def frame_power(audio: Audio) -> NDArray[np.float32]:
     """Of each whole frame."""
     frames = audio[: len(audio) // FRAME * FRAME].reshape(-1, FRAME)
-    return np.einsum("ij,ij->i", frames, frames)
+    power: NDArray[np.float32] = np.einsum("ij,ij->i", frames, frames)
+    return power
 
 
 def pause_in(power: NDArray[np.float32], earliest: int, *, ends: bool) -> int | None:
