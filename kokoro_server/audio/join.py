@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kokoro_server.audio.silence import smoothed
+from kokoro_server.audio.silence import FRAME, frame_power, smoothed
 from kokoro_server.audio.sound import Sound
 from kokoro_server.engine.protocol import SAMPLE_RATE, SAMPLES_PER_FRAME, Audio
 from kokoro_server.text.pauses import NATURAL_PAUSES, Ending, Pauses
@@ -23,7 +23,6 @@ TAIL = 0.150  # seconds after its last sound
 # The model's silence lies 55 dB or more under its loudest speech. The faintest onsets (θ in a breathy voice) do too, up
 # to 70 ms before a frame that is louder; releases are over after 30 ms.
 SILENCE = 10 ** (-50 / 10)  # threshold, as a share of the loudest frame's power
-FRAME = _samples(0.005)
 # The same text in a larger batch gives samples that differ by rounding. The power is smoothed and the bounds lie on the
 # model's own frames, so that rounding moves a bound in hardly any text, and with it the length of a clip.
 STEP = SAMPLES_PER_FRAME
@@ -169,9 +168,7 @@ def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
     `pad`, the samples before the first phoneme by the model's durations, bounds where speech can begin.
     """
     last = max(0, len(audio) - FADE)
-    whole = len(audio) // FRAME * FRAME
-    frames = audio[:whole].reshape(-1, FRAME)
-    power = smoothed(np.einsum("ij,ij->i", frames, frames))
+    power = smoothed(frame_power(audio))
     loud = np.flatnonzero(power > power.max(initial=0.0) * SILENCE) * FRAME
     if not len(loud):
         return 0, last

@@ -12,10 +12,10 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from kokoro_server.audio.join import LIMITLESS, Ends, Joiner, Trimmed
+from kokoro_server.audio.join import LIMITLESS, Ends, Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.loudness import levelled
-from kokoro_server.audio.silence import pause_in
+from kokoro_server.audio.silence import FRAME, frame_power, pause_in
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
@@ -129,7 +129,8 @@ class Utterance:
             return Segment(sound, None, False) if len(sound) else None
         audio, durations = beginning.result.audio, beginning.result.durations
         trimmed = self._joiner.begin(Sound(audio), int(durations[0]) * SAMPLES_PER_FRAME)
-        times = _PieceTimes(piece, self.run_of(piece), durations, None, audio, trimmed, self._samples)
+        power, place = frame_power(audio), (trimmed.offset, trimmed.limit, self._samples)
+        times = _PieceTimes(piece, self.run_of(piece), durations, None, power, *place)
         self._begun = times
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
@@ -150,7 +151,8 @@ class Utterance:
         trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
         begun, self._begun = self._begun, None
         before = begun.before if begun else self._samples
-        times = _PieceTimes(piece, run, durations, warp, made.audio, trimmed, before, begun)
+        power, place = frame_power(made.audio), (trimmed.offset, trimmed.limit, before)
+        times = _PieceTimes(piece, run, durations, warp, power, *place, begun)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         if begun:
@@ -215,8 +217,9 @@ class _PieceTimes:
     run: Run
     durations: NDArray[np.int64]
     warp: Warp | None
-    audio: Audio  # of the piece, untrimmed
-    trimmed: Trimmed
+    power: NDArray[np.float32]  # of the frames of the whole piece, or of its beginning
+    offset: int  # of `Trimmed`
+    limit: int
     before: int  # samples that come before those of the trimmed piece
     begun: _PieceTimes | None = None  # of words that have been given out
 
@@ -239,12 +242,12 @@ class _PieceTimes:
     @cached_property
     def _words(self) -> tuple[PhonemizedWord, ...]:
         words = self.piece.words
-        if self.trimmed.limit == LIMITLESS:  # the beginning of a piece
+        if self.limit == LIMITLESS:  # the beginning of a piece
             return tuple(takewhile(self._has_known_end, words))
         return words[len(self.begun._words) :] if self.begun else words
 
     def _has_known_end(self, word: PhonemizedWord) -> bool:
-        return not self._precedes_pause(word) or self._following(word) <= len(self.audio)
+        return not self._precedes_pause(word) or self._following(word) <= len(self.power) * FRAME
 
     def _precedes_pause(self, word: PhonemizedWord) -> bool:
         """Whether there may be a pause after it."""
@@ -255,7 +258,7 @@ class _PieceTimes:
     def _following(self, word: PhonemizedWord) -> int:
         """The sample at which the next word begins; the limit after the last one."""
         following = next_sound(self.piece.phonemes, word.phoneme_end)
-        return self._begins[following] if following < len(self.piece.phonemes) else self.trimmed.limit
+        return self._begins[following] if following < len(self.piece.phonemes) else self.limit
 
     @cached_property
     def _begins(self) -> list[int]:
@@ -263,7 +266,7 @@ class _PieceTimes:
         frames = token_starts(self.durations)[1:]  # the first entry is the pad's
         samples = np.maximum(frames - EARLY_FRAMES, 0) * SAMPLES_PER_FRAME
         heard = samples if self.warp is None else self.warp.heard_at(samples)
-        begins = np.clip(heard, max(self.trimmed.offset, 0), self.trimmed.limit)
+        begins = np.clip(heard, max(self.offset, 0), self.limit)
         return [round(float(begin)) for begin in begins]
 
     def _end(self, word: PhonemizedWord) -> int:
@@ -273,12 +276,13 @@ class _PieceTimes:
         if not spoken or not self._precedes_pause(word):
             return following
         start, last_sound = self._begins[word.phoneme_start], self._begins[spoken[-1][0]]
-        ends = following == self.trimmed.limit
-        pause = pause_in(self.audio[start:following], last_sound + SAMPLES_PER_FRAME - start, ends=ends)
-        return following if pause is None else min(start + pause, following)
+        earliest = -(-(last_sound + SAMPLES_PER_FRAME - start) // FRAME)
+        power = self.power[start // FRAME : following // FRAME]
+        pause = pause_in(power, earliest, ends=following == self.limit)
+        return following if pause is None else min(start + pause * FRAME, following)
 
     def _seconds(self, sample: int) -> float:
-        return round((sample - self.trimmed.offset + self.before) / SAMPLE_RATE, 4)
+        return round((sample - self.offset + self.before) / SAMPLE_RATE, 4)
 
     def _timed(self, word: PhonemizedWord) -> Timing:
         start, end = self.run.text.origin(word.start, word.end)
