@@ -300,6 +300,7 @@ SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
     "bulk_cuda.json": bulk,
+    "engine_cpu_amx.json": engine_cpu,
     "engine_cpu_x86.json": engine_cpu,
     "engine_cpu_avx512bw.json": engine_cpu,
     "engine_cpu.json": engine_cpu,

@@ -176,7 +176,9 @@ def test_captions_as_they_are_made(tiny_server: Server) -> None:
     assert len(lines) > 1
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     assert all(set(line) == {"audio", "audio_format", "timestamps"} for line in lines)
-    assert b"".join(base64.b64decode(line["audio"]) for line in lines) == speech(tiny_server, input=TEXT * 5).content
+    made = np.frombuffer(b"".join(base64.b64decode(line["audio"]) for line in lines), "<i2").astype(int)
+    whole = np.frombuffer(speech(tiny_server, input=TEXT * 5).content, "<i2").astype(int)
+    assert np.abs(made - whole).max() <= 1  # rows that share a batch may round otherwise
     words = [word for line in lines for word in line["timestamps"]]
     assert " ".join(word["word"] for word in words).startswith("Hello there world It was late and")
     starts = [word["start_time"] for word in words]
