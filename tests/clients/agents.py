@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,10 +26,18 @@ Word = tuple[str, float]
 
 
 def assert_lasts(server: Server, audio: bytes) -> None:
-    """16-bit samples that last as long as the text; or as its sentences, which have more silence around them."""
+    """16-bit samples that last as long as the text as a clip, or as a stream; or as its sentences, one by one."""
     whole, *alone = (float(say(server, text).headers["x-audio-duration"]) for text in (TEXT, *SENTENCES))
+    streamed = sum(len(base64.b64decode(event["audio"])) for event in _as_a_stream(server)) / 2 / RATE
     seconds = len(audio) / 2 / RATE
-    assert seconds in (pytest.approx(whole, abs=0.1), pytest.approx(sum(alone), abs=0.1))
+    assert any(seconds == pytest.approx(expected, abs=0.1) for expected in (whole, streamed, sum(alone)))
+
+
+def _as_a_stream(server: Server) -> list[dict[str, Any]]:
+    """The parts of the text's audio, with their words."""
+    body, accept = {"text": TEXT, "format": "pcm"}, {"Accept": "application/x-ndjson"}
+    answer = httpx.post(f"{server.url}/tts/captioned", json=body, headers=accept, timeout=PATIENCE)
+    return [event for event in map(json.loads, answer.text.splitlines()) if "audio" in event]
 
 
 def assert_queue_is_empty(server: Server) -> None:
@@ -43,12 +53,9 @@ def assert_no_places_are_taken(server: Server) -> None:
         time.sleep(0.1)
 
 
-def assert_timed(server: Server, words: Sequence[Word], begins: Sequence[float]) -> None:
-    """Words with their starts, which are those of `/tts/captioned` for each sentence, which begins at `begins`."""
-    expected: list[float] = []
-    for begin, sentence in zip(begins, SENTENCES, strict=True):
-        answer = httpx.post(f"{server.url}/tts/captioned", json={"text": sentence}, timeout=PATIENCE).json()
-        expected += [begin + word["start"] for word in answer["words"]]
+def assert_timed(server: Server, words: Sequence[Word]) -> None:
+    """Words with their starts, which are those of the text as a stream."""
+    expected = [word["start"] for event in _as_a_stream(server) for word in event["words"]]
     starts = [start for _, start in words]
     assert starts == sorted(starts)
     assert starts == pytest.approx(expected, abs=0.1)

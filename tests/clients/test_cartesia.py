@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.clients import agents
 from tests.clients.agents import Word
-from tests.servers import Server, say
+from tests.servers import Server
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -29,12 +28,6 @@ UUID = "6ccbfb76-1fc6-48f7-b71d-91ac6298247b"
 def client(server: Server) -> Any:
     base = server.url + "/cartesia"
     return cartesia.Cartesia(api_key="none", base_url=base, websocket_base_url=base.replace("http", "ws", 1))
-
-
-def begins(server: Server) -> list[float]:
-    """When the sentences begin, said one after another."""
-    seconds = [float(say(server, sentence).headers["x-audio-duration"]) for sentence in agents.SENTENCES]
-    return [0.0, *itertools.accumulate(seconds)][: len(seconds)]
 
 
 def test_sdk_by_http(real_server: Server) -> None:
@@ -77,7 +70,7 @@ def test_sdk_by_websocket(real_server: Server) -> None:
 
         audio, words = turn([f"{word} " for word in agents.TEXT.split()])
         agents.assert_lasts(real_server, audio)
-        agents.assert_timed(real_server, words, begins(real_server))
+        agents.assert_timed(real_server, words)
         interrupted = connection.context(**HOW)
         interrupted.push(agents.LONG)
         interrupted.cancel()
@@ -97,7 +90,7 @@ async def test_livekit(real_server: Server) -> None:
         )
         words: list[Word] = []
         agents.assert_lasts(real_server, await agents.livekit_stream(tts, agents.TEXT, words))
-        agents.assert_timed(real_server, words, begins(real_server))
+        agents.assert_timed(real_server, words)
         agents.assert_lasts(real_server, await agents.livekit_chunks(tts, agents.TEXT))
         async with agents.dropping_work(real_server):
             await agents.livekit_interrupted(tts)

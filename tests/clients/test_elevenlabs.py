@@ -70,9 +70,6 @@ def test_errors_are_their_own(client: Any) -> None:
     with pytest.raises(ApiError) as missing:
         b"".join(client.text_to_speech.convert("nobody", text=TURN))
     assert (missing.value.status_code, missing.value.body["detail"]["status"]) == (400, "voice_not_found")
-    with pytest.raises(ApiError) as empty:
-        client.text_to_speech.convert_with_timestamps("af_heart", text="")
-    assert empty.value.status_code == 422
     with pytest.raises(ApiError) as refused:
         b"".join(client.text_to_speech.convert_realtime("nobody", text=iter(["Hello. ", "There. "])))
     assert refused.value.status_code == 1008
