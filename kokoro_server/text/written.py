@@ -11,15 +11,15 @@ from kokoro_server import languages
 from kokoro_server.errors import TextTooLong
 from kokoro_server.languages import Language
 from kokoro_server.text import markup, script, spoken
+from kokoro_server.text.alignment.phrases import PhraseAlignedSentence
+from kokoro_server.text.alignment.words import WordAlignedSentence
 from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.pauses import Pause
-from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.script import Run, Script
 from kokoro_server.text.splitter import TextSpan, sentences
 from kokoro_server.text.spoken import Claim, Readings
-from kokoro_server.text.word_alignment import WordAlignedSentence
 
 AlignedSentence = WordAlignedSentence | PhraseAlignedSentence
 WrittenItem = AlignedSentence | Pause | Run  # a run stands before its first sentence

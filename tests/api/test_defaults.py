@@ -92,7 +92,7 @@ def test_the_default_is_not_removed(tmp_path: Path, shared_g2p: str) -> None:
         assert "DEFAULT_VOICE" in answer.text
         # By hand it can be: only what needs it fails.
         (tmp_path / "voices.json").write_text(f"{{{other}}}")
-        wait_for(lambda: "chat-noir" not in httpx.get(f"{started.url}/voices", timeout=60).text)
+        wait_for(lambda: "chat-noir" not in str(httpx.get(f"{started.url}/voices", timeout=60).json()["voices"]))
         assert say(started, TEXT).status_code == 200
         refused = say(started, TEXT, language="fr")
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "unknown_voice")

@@ -21,6 +21,8 @@ from kokoro_server.synthesis.auto_language import settled, with_quotations_apart
 from kokoro_server.synthesis.captions import Timing, cues
 from kokoro_server.synthesis.speech import Speech
 from kokoro_server.text import markup, ssml, voice_tags
+from kokoro_server.text.alignment.phrases import PhraseAlignedSentence
+from kokoro_server.text.alignment.words import WordAlignedSentence
 from kokoro_server.text.cut_points import find_cuts
 from kokoro_server.text.g2p_calls import group_into_calls
 from kokoro_server.text.given_phonemes import split_phonemes
@@ -29,14 +31,12 @@ from kokoro_server.text.lexicon import LanguageLexicon
 from kokoro_server.text.options import DEFAULT_OPTIONS
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pauses import split_pauses, total_silence
-from kokoro_server.text.phrase_alignment import PhraseAlignedSentence
 from kokoro_server.text.pieces import ClipPacker, PacedPacker, Packer, PieceSizes
 from kokoro_server.text.reader import _RunPacker
 from kokoro_server.text.script import Cast, Delivery, Run
 from kokoro_server.text.sentence_buffer import SentenceBuffer
 from kokoro_server.text.splitter import TextSpan, clauses, sentences
 from kokoro_server.text.traced import Traced
-from kokoro_server.text.word_alignment import WordAlignedSentence
 from kokoro_server.text.written import WrittenText
 from kokoro_server.voices.mix import _part
 from tests.growth import is_at_most

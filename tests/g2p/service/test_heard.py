@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from kokoro_server.g2p.result import G2PResult, Token
 from kokoro_server.languages import EN_US
 from kokoro_server.text import spoken
+from kokoro_server.text.alignment.words import WordAlignedSentence
 from kokoro_server.text.markup import PRONUNCIATION_MARKUP
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import TextSpan
-from kokoro_server.text.word_alignment import WordAlignedSentence
 from kokoro_server.text.written import WrittenText
 from tests.text.heard import unheard
 

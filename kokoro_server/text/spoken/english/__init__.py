@@ -10,7 +10,6 @@ from kokoro_server.text.spoken.english import (
     chat,
     counts,
     dates,
-    fractions,
     identifiers,
     latex,
     maths,
@@ -19,13 +18,12 @@ from kokoro_server.text.spoken.english import (
     phones,
     ranges,
     roman,
-    sizes,
     streets,
     symbols,
     times,
-    units,
     words,
 )
+from kokoro_server.text.spoken.english.quantities import fractions, sizes, units
 from kokoro_server.text.spoken.lone_signs import lone_signs
 from kokoro_server.text.spoken.matching import Rule, Ruleset
 

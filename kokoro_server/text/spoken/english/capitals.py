@@ -14,7 +14,7 @@ import regex
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import MONTH_NAMES, SHORT_MONTH, AnyWord
-from kokoro_server.text.spoken.english.unit_names import UNITS
+from kokoro_server.text.spoken.english.quantities.unit_names import UNITS
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of, roman_value
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import AnyWord
-from kokoro_server.text.spoken.english.unit_names import UNITS
+from kokoro_server.text.spoken.english.quantities.unit_names import UNITS
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import any_of
 

@@ -7,8 +7,8 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.fractions import fraction
 from kokoro_server.text.spoken.english.maths import GREEK, power
+from kokoro_server.text.spoken.english.quantities.fractions import fraction
 from kokoro_server.text.spoken.english.words import decimal, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
 from kokoro_server.text.spoken.patterns import DIGITS

@@ -15,7 +15,7 @@ from kokoro_server.text.spoken.english.patterns import (
     NUMBER,
     number_rule,
 )
-from kokoro_server.text.spoken.english.unit_names import (
+from kokoro_server.text.spoken.english.quantities.unit_names import (
     VERBS,
 )
 from kokoro_server.text.spoken.english.words import cardinal, decimal, in_pairs, value

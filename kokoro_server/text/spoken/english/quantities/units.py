@@ -17,7 +17,7 @@ from kokoro_server.text.spoken.english.patterns import (
     number_rule,
     one_of_many,
 )
-from kokoro_server.text.spoken.english.unit_names import (
+from kokoro_server.text.spoken.english.quantities.unit_names import (
     ALONE,
     DEVICES,
     DOTTED,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from kokoro_server import languages
 from kokoro_server.g2p.result import G2PResult
 from kokoro_server.languages import Language
+from kokoro_server.text.alignment.words import as_phrase, token_words
 from kokoro_server.text.markup import Part, Pronunciation
 from kokoro_server.text.phonemized import PhonemizedSentence, PhonemizedWord
 from kokoro_server.text.splitter import TextSpan, clauses
 from kokoro_server.text.traced import Traced
-from kokoro_server.text.word_alignment import as_phrase, token_words
 
 _UNSPACED = (languages.JA, languages.ZH)
 _NO_SPACE_BEFORE = frozenset(",.;:!?…)”")  # marks that are written without a space before them

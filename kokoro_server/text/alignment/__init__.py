@@ -1,0 +1,1 @@
+"""Which phonemes belong to which written words."""
