@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -88,8 +88,9 @@ def measure(bench: Bench, cores: int) -> None:
                 bench.add("engines", {"cores": cores, **speed(options, name, cores, threads)})
     measured = len(ENDPOINTS) * len(options.clients) * (options.seconds + 4)
     if bench.fits(START_SECONDS + measured, f"the server on {cores} cores"):
-        with on_cores(range(cores)), running(servers.REAL, bench.new_log(), KOKORO_BACKEND="onnx") as server:
-            os.sched_setaffinity(0, range(os.cpu_count() or 1))
+        with ExitStack() as stack:
+            with on_cores(range(cores)):
+                server = stack.enter_context(running(servers.REAL, bench.new_log(), KOKORO_BACKEND="onnx"))
             serve_bench.load(bench, server, Window(OURS, ENDPOINTS[0], cores), options.seconds)
             for endpoint, clients in itertools.product(ENDPOINTS, options.clients):
                 serve_bench.measure_window(bench, server, Window(OURS, endpoint, clients), {"cores": cores})

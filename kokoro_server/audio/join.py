@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kokoro_server.audio.silence import FRAME, frame_power, smoothed
 from kokoro_server.audio.sound import Sound
@@ -53,6 +54,7 @@ class Trimmed:
     sound: Sound
     offset: int  # samples cut from the front minus samples of the gap: negative if the gap is longer
     limit: int  # sample of the piece at which its last word has ended
+    power: NDArray[np.float32]  # of each frame of the piece
 
 
 class Joiner:
@@ -72,10 +74,11 @@ class Joiner:
 
     def begin(self, sound: Sound, pad: int) -> Trimmed:
         """The beginning of a piece: all but the silence before its speech. `add` is to be called with the whole."""
-        begin, _ = speech_bounds(sound.audio, pad)
+        power = frame_power(sound.audio)
+        begin, _ = _bounds(power, len(sound), pad)
         head, intact, offset = self._head(sound, begin)
         self._given = len(sound), offset
-        return Trimmed(Sound.join([head, sound.between(intact, len(sound))]), offset, LIMITLESS)
+        return Trimmed(Sound.join([head, sound.between(intact, len(sound))]), offset, LIMITLESS, power)
 
     def go_on(self, sound: Sound) -> Sound:
         """What `sound`, a longer beginning of the same piece, has more than the one before."""
@@ -89,9 +92,10 @@ class Joiner:
 
         `pad` is how many samples the model gives to the silence before the first phoneme.
         """
+        power = frame_power(sound.audio)
         if last and self._gap is None and self._ends is None:
-            return Trimmed(sound, 0, len(sound))
-        begin, end = speech_bounds(sound.audio, pad)
+            return Trimmed(sound, 0, len(sound), power)
+        begin, end = _bounds(power, len(sound), pad)
         if self._given is not None:
             intact, offset = self._given
             self._given, end = None, max(end, intact)
@@ -109,7 +113,7 @@ class Joiner:
             limit = end + min(RELEASE_MARGIN, _samples(self._ends.tail))
         else:
             limit = len(sound) if last else end + RELEASE_MARGIN  # the rest of its silence is not heard
-        return Trimmed(Sound.join(parts), offset, limit)
+        return Trimmed(Sound.join(parts), offset, limit, power)
 
     def _head(self, speech: Sound, begin: int) -> tuple[Sound, int, int]:
         """What stands before the speech, from where on its samples are the model's, and the offset."""
@@ -167,8 +171,12 @@ def speech_bounds(audio: Audio, pad: int | None = None) -> tuple[int, int]:
 
     `pad`, the samples before the first phoneme by the model's durations, bounds where speech can begin.
     """
-    last = max(0, len(audio) - FADE)
-    power = smoothed(frame_power(audio))
+    return _bounds(frame_power(audio), len(audio), pad)
+
+
+def _bounds(power: NDArray[np.float32], samples: int, pad: int | None) -> tuple[int, int]:
+    last = max(0, samples - FADE)
+    power = smoothed(power)
     loud = np.flatnonzero(power > power.max(initial=0.0) * SILENCE) * FRAME
     if not len(loud):
         return 0, last

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kokoro_server.audio.join import LIMITLESS, Ends, Joiner
 from kokoro_server.audio.limiter import scale
 from kokoro_server.audio.loudness import levelled
-from kokoro_server.audio.silence import FRAME, frame_power, pause_in
+from kokoro_server.audio.silence import FRAME, pause_in
 from kokoro_server.audio.sound import Sound
 from kokoro_server.audio.stretch import Warp, stretched
 from kokoro_server.batching.entry import Outcome
@@ -129,8 +129,8 @@ class Utterance:
             return Segment(sound, None, False) if len(sound) else None
         audio, durations = beginning.result.audio, beginning.result.durations
         trimmed = self._joiner.begin(Sound(audio), int(durations[0]) * SAMPLES_PER_FRAME)
-        power, place = frame_power(audio), (trimmed.offset, trimmed.limit, self._samples)
-        times = _PieceTimes(piece, self.run_of(piece), durations, None, power, *place)
+        place = trimmed.power, trimmed.offset, trimmed.limit, self._samples
+        times = _PieceTimes(piece, self.run_of(piece), durations, None, *place)
         self._begun = times
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
@@ -151,8 +151,8 @@ class Utterance:
         trimmed = self._joiner.add(made, ends=piece.ends, pad=pad, last=piece.last)
         begun, self._begun = self._begun, None
         before = begun.before if begun else self._samples
-        power, place = frame_power(made.audio), (trimmed.offset, trimmed.limit, before)
-        times = _PieceTimes(piece, run, durations, warp, power, *place, begun)
+        place = trimmed.power, trimmed.offset, trimmed.limit, before
+        times = _PieceTimes(piece, run, durations, warp, *place, begun)
         self._samples += len(trimmed.sound)
         sound = self._after_silence(trimmed.sound)
         if begun:

@@ -40,8 +40,8 @@ async def file_response(
 
 def _is_range(header: str) -> bool:
     """Starlette's own answer to a wrong one is no JSON."""
-    both_ends = BOTH_ENDS.findall(header)
-    return RANGES.fullmatch(header) is not None and all(int(first) <= int(last) for first, last in both_ends)
+    well_formed = RANGES.fullmatch(header) is not None
+    return well_formed and all(int(first) <= int(last) for first, last in BOTH_ENDS.findall(header))
 
 
 def _named(name: str) -> dict[str, str]:

@@ -77,14 +77,11 @@ def pack(matrix: NDArray[np.int8], shape: TileShape) -> NDArray[np.int8]:
         raise ValueError("weights whose sums of products may leave 16 bits")
     depth, columns = matrix.shape
     panels = columns // shape.columns
-    if shape.layout == "pairs":
-        octets = matrix.reshape(depth // 8, 8, panels, shape.columns // 2, 2)
-        packed = aligned((panels, depth // 8, shape.columns // 2, 2, 8), np.int8)
-        packed[:] = octets.transpose(2, 0, 3, 4, 1)
-        return packed
-    quads = matrix.reshape(depth // 4, 4, panels, shape.vectors, shape.width)
-    packed = aligned((panels, depth // 4, shape.vectors, shape.width, 4), np.int8)
-    packed[:] = quads.transpose(2, 0, 3, 4, 1)
+    channels, across = (8, 2) if shape.layout == "pairs" else (4, shape.width)  # of what is multiplied at once
+    vectors = shape.columns // across
+    parts = matrix.reshape(depth // channels, channels, panels, vectors, across)
+    packed = aligned((panels, depth // channels, vectors, across, channels), np.int8)
+    packed[:] = parts.transpose(2, 0, 3, 4, 1)
     return packed
 
 
