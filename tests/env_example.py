@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic.fields import FieldInfo
 
-from kokoro_server.config.settings import SettingGroup, Settings
+from kokoro_server.config.fields import SettingGroup
+from kokoro_server.config.settings import Settings
 from kokoro_server.config.sources import allowed, names_of
 
 HEADER = """\
@@ -46,6 +47,11 @@ class Entry:
     default: str
     allowed: str | None
     description: str
+
+
+def variables() -> list[str]:
+    """The name of every variable that is read, older names included."""
+    return [name for field in Settings.model_fields.values() for name in names_of(field)]
 
 
 def entries(group: SettingGroup) -> Iterator[Entry]:

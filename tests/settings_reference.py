@@ -6,8 +6,8 @@ import re
 import sys
 from functools import partial
 
-from kokoro_server.config.settings import SettingGroup, variables
-from tests.env_example import Entry, entries
+from kokoro_server.config.fields import SettingGroup
+from tests.env_example import Entry, entries, variables
 
 INTRODUCTION = """\
 # Settings

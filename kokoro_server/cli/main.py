@@ -15,9 +15,9 @@ from kokoro_server import __version__
 from kokoro_server.cli import RunCommand
 from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader
 from kokoro_server.client.errors import ClientError
-from kokoro_server.config import settings as config
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
+from kokoro_server.config.sources import export_otel
 from kokoro_server.errors import ConfigError, KokoroError
 from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import thread_count
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.load()
         speech_defaults.set(_defaults(settings))
-        config.export_otel()
+        export_otel()
         logs.configure(settings.log_level)
         status: int = options.run(settings, options)
         return status

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Literal, Self
 
 from platformdirs import user_cache_path
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, model_validator
 
+from kokoro_server.config.fields import EVERYDAY, EXPERTS, OPERATORS, setting
 from kokoro_server.config.kinds import (
     AllowedOrigins,
     AudioFormat,
@@ -27,41 +26,11 @@ from kokoro_server.config.kinds import (
     Proxies,
     Url,
 )
-from kokoro_server.config.sources import DOTENV, allowed, given_in, is_choice, names_of, read
+from kokoro_server.config.sources import DOTENV, allowed, given_in, is_choice, names_of
 from kokoro_server.errors import ConfigError
 
-T = TypeVar("T")
 CpuPrecision = Literal["int8", "fp32"]
 NO_JOBS = Path("none")  # of JOBS_PATH
-
-
-class SettingGroup(StrEnum):
-    """The readers that a setting is meant for."""
-
-    EVERYDAY = "everyday"
-    OPERATORS = "operators"
-    EXPERTS = "experts"
-
-
-EVERYDAY, OPERATORS, EXPERTS = SettingGroup
-
-# Keys of `GET /config`, which clients may rely on, by the newer names of the settings.
-CONFIG_KEYS = {
-    "MAX_CLIPS_PER_REQUEST": "MAX_BATCH_SIZE",
-    "MAX_ROWS_PER_PASS": "KOKORO_MAX_BATCH_SIZE",
-    "MAX_TOKENS_PER_PASS": "MAX_BATCH_TEXT_LENGTH",
-    "BULK_QUEUE_TIMEOUT": "JOB_TIMEOUT",
-    "KOKORO_GPU_PRECISION": "KOKORO_PRECISION",
-}
-
-
-def setting(
-    group: SettingGroup, name: str, default: T, *aliases: str, ge: float | None = None, le: float | None = None
-) -> T:
-    """A field read from the variable `name`, or from one of its older names, the `aliases`."""
-    names = AliasChoices(name, *aliases)
-    field: T = Field(default, validation_alias=names, ge=ge, le=le, json_schema_extra={"group": group})
-    return field
 
 
 class Settings(BaseModel):
@@ -375,37 +344,8 @@ class Settings(BaseModel):
         """`KOKORO_API_KEY`, for the commands that send requests to another server."""
         return self.api_key.get_secret_value() if self.api_key else None
 
-    def public(self) -> dict[str, Any]:
-        """The settings as `GET /config` shows them: without credentials, and of paths only the last part."""
-        shown: dict[str, Any] = {}
-        for key, field in type(self).model_fields.items():
-            value, name = getattr(self, key), names_of(field)[0]
-            shown[CONFIG_KEYS.get(name, name)] = value.name if isinstance(value, Path) else value
-        shown["API_KEYS"] = [key.name for key in self.api_keys]
-        del shown["KOKORO_API_KEY"]
-        if self.g2p_url:
-            shown["G2P_SERVICE_URL"] = without_credentials(self.g2p_url)
-        return shown
-
-
-def variables() -> list[str]:
-    """The name of every variable that is read, older names included."""
-    return [name for field in Settings.model_fields.values() for name in names_of(field)]
-
 
 def given_texts() -> dict[str, str]:
     """The text of each setting that the environment or `.env` gives, by the setting's newest name."""
     given = given_in(Settings.model_fields.values(), os.environ, DOTENV)
     return {name: text for name, (_, text) in given.items()}
-
-
-def export_otel(dotenv: Path = DOTENV) -> None:
-    """Put OpenTelemetry's variables of `.env` into the environment, where its packages read them."""
-    for name, text in read(dotenv).items():
-        if name.startswith("OTEL_"):
-            os.environ.setdefault(name, text)
-
-
-def without_credentials(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

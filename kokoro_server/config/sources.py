@@ -7,6 +7,7 @@ names without a word when both are set.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -79,3 +80,10 @@ def read(dotenv: Path | None) -> dict[str, str]:
         return {name: value or "" for name, value in dotenv_values(dotenv, interpolate=False).items()}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{dotenv}: cannot be read ({error})") from error
+
+
+def export_otel(dotenv: Path = DOTENV) -> None:
+    """Put OpenTelemetry's variables of `.env` into the environment, where its packages read them."""
+    for name, text in read(dotenv).items():
+        if name.startswith("OTEL_"):
+            os.environ.setdefault(name, text)

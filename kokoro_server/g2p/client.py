@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from kokoro_server.callers.current import read_by
-from kokoro_server.config.settings import without_credentials
+from kokoro_server.config.public import without_credentials
 from kokoro_server.errors import (
     Expired,
     G2PFailed,

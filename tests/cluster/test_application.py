@@ -16,7 +16,7 @@ from kokoro_server.cluster import local
 from kokoro_server.cluster.application import build
 from kokoro_server.cluster.options import ClusterOptions
 from kokoro_server.cluster.router import QueuedAudioRouter
-from kokoro_server.config.settings import variables
+from tests.env_example import variables
 
 pytestmark = pytest.mark.cluster
 

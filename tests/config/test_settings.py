@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kokoro_server.config.settings import SettingGroup, Settings, given_texts, variables
+from kokoro_server.config.fields import SettingGroup
+from kokoro_server.config.public import public
+from kokoro_server.config.settings import Settings, given_texts
 from kokoro_server.errors import ConfigError
 from tests import env_example, settings_reference
+from tests.env_example import variables
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,8 +79,8 @@ def test_a_renamed_setting_is_read_by_both_names_and_shown_by_the_old_one(
     dotenv = tmp_path / ".env"
     dotenv.write_text(f"{old}=600\n")
     for settings in (load(**{old: "600"}), load(**{new: "600"}), load(**{old: "600", new: "600"}), load(dotenv)):
-        assert getattr(settings, key) == settings.public()[old] == 600
-        assert new not in settings.public()
+        assert getattr(settings, key) == public(settings)[old] == 600
+        assert new not in public(settings)
 
 
 def test_two_names_of_one_setting_with_different_values_are_refused(tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ def test_misspelt_kokoro_variable_is_pointed_out(caplog: pytest.LogCaptureFixtur
 
 
 def test_public_view_hides_credentials() -> None:
-    shown = load(G2P_SERVICE_URL="http://user:secret@g2p:5000").public()
+    shown = public(load(G2P_SERVICE_URL="http://user:secret@g2p:5000"))
     assert shown["G2P_SERVICE_URL"] == "http://g2p:5000"
     assert shown["PORT"] == 8880
 

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 
 from kokoro_server import __version__
 from kokoro_server.api.state import app_state, get_services
-from kokoro_server.config.settings import without_credentials
+from kokoro_server.config.public import public, without_credentials
 from kokoro_server.errors import KokoroError
 from kokoro_server.observability import conditions
 from kokoro_server.runtime.json import JsonObject
@@ -98,4 +98,4 @@ def _probe(reason: str | None) -> JSONResponse:
 @router.get("/config")
 async def config(request: Request) -> JsonObject:
     """The settings in force, by variable name; credentials left out."""
-    return get_services(request).settings.public()
+    return public(get_services(request).settings)

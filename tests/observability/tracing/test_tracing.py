@@ -18,7 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kokoro_server.config.settings import Settings, export_otel
+from kokoro_server.config.settings import Settings
+from kokoro_server.config.sources import export_otel
 from kokoro_server.errors import ConfigError
 from kokoro_server.observability import tracing
 from kokoro_server.observability.tracing import otel
