@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,24 +21,13 @@ from kokoro_server.errors import EngineUnavailable, Expired, KokoroError, TooBus
 from kokoro_server.observability.conditions import Condition, Reason
 from kokoro_server.runtime.background import cancel, logged_task
 from kokoro_server.server.ipc import wire
-from kokoro_server.server.ipc.audio_buffers import AudioBufferView
-from kokoro_server.server.ipc.connection import IpcConnection
-from kokoro_server.server.ipc.wire import (
-    OWN_MODEL,
-    Admit,
-    EngineStatus,
-    Greeting,
-    MessageKind,
-    ModelStatus,
-    OutcomeHead,
-)
+from kokoro_server.server.ipc.engine_connection import EngineConnection, connect
+from kokoro_server.server.ipc.wire import OWN_MODEL, Admit, EngineStatus, Greeting, MessageKind, ModelStatus
 
 CONNECT_INTERVAL = 0.1  # seconds between two attempts to reach the engine process
-CONNECT_TIMEOUT = 5.0
 STATE_TIMEOUT = 5.0
 RETRY_AFTER = 5.0  # seconds; an engine process that died needs as long, or some more
 WATCH_INTERVAL = 0.5  # seconds between two checks whether the engine process has sent anything
-SILENT_CHECKS = 6  # without a message, after which it counts as silent: it sends its status twice a second
 MAX_SENDS = 3  # of a message, each to another engine process: a row may be what ends them
 GONE = "the engine process has ended and is being restarted; try again"
 
@@ -58,7 +46,9 @@ class _Waiting:
 
 
 class RemoteQueue(SpeechQueue):
-    """The queue of the engine process. While that is away, texts and rows wait for the next, until their deadlines.
+    """The queue of the engine process, and the `Receiver` of what that sends.
+
+    While that process is away, texts and rows wait for the next one, until their deadlines.
 
     From `start` to `stop` it reconnects by itself. Rows whose audio has not come are sent again: to speak one twice
     does no harm.
@@ -75,7 +65,7 @@ class RemoteQueue(SpeechQueue):
         self._status = EngineStatus()
         self._snapshot: QueueSnapshot  # the last one received; set by the first greeting
         self.condition = Condition(Reason.ENGINE)
-        self.publish: Callable[[], object] = lambda: None  # publishes this process's shared state
+        self.publish: Callable[[], object] = lambda: None
         self.on_status: Callable[[], object] = lambda: None  # called for each status of the engine process
         self._greeted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -211,12 +201,10 @@ class RemoteQueue(SpeechQueue):
                 connection.send(waiting.message)
 
     def take_answer(self, number: int) -> Answer | None:
-        """The future of the answer with that number, if somebody still awaits it."""
         waiting = self._waiting.pop(number, None)
         return waiting.answer if waiting and not waiting.answer.done() else None
 
     def lose(self, connection: EngineConnection) -> None:
-        """The engine process has ended."""
         if connection is self._connection:
             self._connection = None
             lost = [n for n, waiting in self._waiting.items() if not waiting.keeps or waiting.sends >= MAX_SENDS]
@@ -262,7 +250,7 @@ class RemoteQueue(SpeechQueue):
     async def _stay_connected(self) -> None:
         while True:
             try:
-                connection = await self._connect()
+                connection = await connect(self._path, self)
             except OSError:
                 self._expire(_gone())
                 await asyncio.sleep(CONNECT_INTERVAL)
@@ -282,85 +270,9 @@ class RemoteQueue(SpeechQueue):
             self.condition.set("the engine process does not answer; it is restarted if that goes on")
             self._expire(Expired("the engine process does not answer; try again later", retry_after=5.0))
 
-    async def _connect(self) -> EngineConnection:
-        loop = asyncio.get_running_loop()
-        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connected.setblocking(False)
-            connected.connect(str(self._path))
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                await _readable(connected)
-            _, fds, _, _ = socket.recv_fds(connected, 1, 1)  # the file of the shared memory comes with the first byte
-            if not fds:
-                raise ConnectionResetError("the engine process closed the connection")
-            connection = partial(EngineConnection, self, AudioBufferView(fds[0]))
-            _, made = await loop.create_unix_connection(connection, sock=connected)
-        except BaseException:
-            connected.close()
-            raise
-        return made
-
 
 def _gone() -> EngineUnavailable:
     return EngineUnavailable(GONE, retry_after=RETRY_AFTER)
-
-
-async def _readable(connected: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(connected, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(connected)
-
-
-class EngineConnection(IpcConnection):
-    """A connection to the engine process."""
-
-    def __init__(self, queue: RemoteQueue, view: AudioBufferView) -> None:
-        super().__init__()
-        self._queue = queue
-        self._view = view
-        self.checks = 0  # since the last message
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        super().connection_lost(error)
-        self._queue.lose(self)
-        self._view.close()
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    @property
-    def silent(self) -> bool:
-        """Whether the engine process seems to hang. Counts checks, not seconds: this process may have been stopped."""
-        return self.checks >= SILENT_CHECKS
-
-    def data_received(self, data: bytes) -> None:
-        self.checks = 0
-        for kind, body in self._frames.feed(data):
-            if kind == MessageKind.OUTCOME:
-                self._take_outcome(OutcomeHead.decode(body))
-            elif kind == MessageKind.STATUS:
-                self._queue.take_status(self, EngineStatus.decode(body))
-            elif kind == MessageKind.REFRESH:
-                self._queue.publish()
-            elif answer := self._queue.take_answer(wire.ID.unpack_from(body)[0]):
-                if kind == MessageKind.FAILURE:
-                    answer.set_exception(wire.read_failure(body))
-                else:
-                    answer.set_result(wire.read_state(body) if kind == MessageKind.STATE else None)
-
-    def _take_outcome(self, head: OutcomeHead) -> None:
-        if answer := self._queue.take_answer(head.id):
-            result = self._view.take(head)
-            answer.set_result(Outcome(result, head.queue_ms, head.inference_ms, head.batch_size, head.reason))
-        if not head.audio & wire.INLINE:
-            self._release(head.offset)
-
-    def _release(self, offset: int) -> None:
-        self.send(wire.named(MessageKind.RELEASE, offset))
 
 
 class SharedLimits:
