@@ -36,7 +36,7 @@ _OPTIONS: dict[str, dict[str, type]] = {
     "units": {"one": str, "many": str, "time": bool, "dotted": bool, "whole": bool},
 }
 _PLAIN = frozenset(
-    "acronyms address_marks address_parts compass cubic_units directions durations english_numbers greek "
+    "acronyms address_marks address_parts bible_books compass cubic_units directions durations english_numbers greek "
     "latex_accents latex_commands latex_signs letters lone_signs long_states name_parts numbers operators per_time "
     "phrases powers prefixed_currencies program_languages rates scales short_months signs slashed square_units "
     "suffixes unit_marks unit_signs weekdays".split()

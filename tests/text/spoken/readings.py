@@ -14,8 +14,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 # What single rules are for; whole sentences as they stand in articles, mail, recipes, code and chat; capitals, small
-# letters and chat; abbreviations by kind; thirteen genres.
-FILES = tuple(HERE / f"{name}.json" for name in ("cases", "sentences", "letter_case", "abbreviations", "genres"))
+# letters and chat; abbreviations by kind; thirteen genres; what people write every day.
+FILES = tuple(
+    HERE / f"{name}.json" for name in ("cases", "sentences", "letter_case", "abbreviations", "genres", "everyday")
+)
 _CHOICE = re.compile(r"\{([^{}]*)\}")
 
 

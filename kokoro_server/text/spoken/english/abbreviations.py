@@ -41,9 +41,13 @@ _AFTER_NUMERAL = re.compile(r"\s*(?:[,;:.)§]|\Z|(?:of|courts?|judges?)\b)")
 _AT_RANK = re.compile(r"[CGA](?:ol|en|mdr|dm)(?![a-z])")
 _AFTER_DIGIT = re.compile(r"[0-9]\s?\Z")
 _YEAR = re.compile(r"\s[12][0-9]{3}\b(?!,)")
+_LIVED = re.compile(r"\s[12][0-9]{3}\b(?!,[0-9])")
 _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
 _STATE_WORDS = _FILE.having("states", "word")
+# Before and after a degree: Dr. Ann Lee, MD; J. Doe, MD, PhD.
+_DOCTOR = regex.compile(r"(?:\bDr\.? [^,\n]{1,40}|(?<!\p{L})(?![NSEW])\p{Lu}\. \p{Lu}[\p{L}'’-]+), \Z")
+_POST_NOMINAL = re.compile(r", (?:[A-Z]{3,5}\b|Ph\.?D)")
 _ZIP = re.compile(r"\s[0-9]{5}\b")
 _TOWN = r"(?:\p{Lu}[\p{Ll}.]+[ ]){0,2}\p{Lu}\p{Ll}+,[ ]"
 _IN_TOWN = regex.compile(
@@ -56,7 +60,7 @@ _TOWN_LINE = regex.compile(rf"(?:\A|\n){_TOWN}\Z")
 _BEFORE_NO = regex.compile(
     r"(?:\b(?:the|a|an|at|in|is|was|see|flat|room|house|track|item|order|part|model|serial|patent|platform|gate|bus|opus|"
     r"invoice|reference|ref|account|phone|tel|page|chapter|case|ranked|seeded|world|its|his|her|my|our|your|and|(?:reg|pat|"
-    r"cat|ser)\.)|[,;:(#])"
+    r"cat|ser|tel|ref|inv|acct|lic)\.)|[,;:(#])"
     r"\s?\Z",
     regex.IGNORECASE,
 )
@@ -81,6 +85,8 @@ def _street(match: Any, _dialect: Dialect) -> SpokenWords:
 
 def _before_number(match: Any, dialect: Dialect) -> SpokenWords:
     if match["word"] in ("no", "nos") and not follows(match, _BEFORE_NO):
+        return None
+    if match["word"] in ("b", "d") and not _LIVED.match(match.string, match.end()):
         return None
     if follows(match, _CITED) or (match["word"] == "s" and follows(match, _AFTER_DIGIT)):
         return None
@@ -111,6 +117,8 @@ def _anywhere(match: Any, _dialect: Dialect) -> SpokenWords:
 def _state(match: Any, _dialect: Dialect) -> SpokenWords:
     """A state after a town. One that is also a word needs a zip code, a word such as `in`, or a line of its own."""
     state = match["state"]
+    if state == "MD" and (_POST_NOMINAL.match(match.string, match.end()) or follows(match, _DOCTOR, 60)):
+        return None
     if state in _STATE_WORDS and not _ZIP.match(match.string, match.end()):
         alone = _AFTER_TOWN.match(match.string, match.end()) and follows(match, _TOWN_LINE, 60)
         return _STATES[state] if alone or follows(match, _IN_TOWN, 60) else None
@@ -182,6 +190,7 @@ RULES = [
         _anywhere,
         AnyWord(_DOTLESS),
     ),
+    rule("abbreviation", r"(?<=[0-9]-)y/o(?![\p{L}\p{N}])", "year old", "/"),
     rule(
         "abbreviation",
         rf"(?<![\p{{L}}\p{{N}}/])(?:{any_of(_SLASHED)})(?![\p{{L}}\p{{N}}/])",
@@ -190,6 +199,15 @@ RULES = [
     ),
     rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
+    # Invoice No.: 4471.
+    rule(
+        "abbreviation",
+        r"(?<=\b(?i:invoice|order|account|policy|ticket|case|phone|flight|serial|model|part|item|id|room|customer|"
+        r"member|tracking|po|batch|card|contract|claim|booking|reference|(?:tel|ref|inv|acct|reg|lic|cat)\.?) )"
+        r"[Nn]o\.?(?=:)",
+        "number",
+        ":",
+    ),
     rule("versus", r"(?<=\p{L}\.? )v\.(?= \p{Lu})", "versus", "v"),
     rule("paragraphs", r"¶¶(?=\s?[0-9])", "paragraphs", "¶"),
     rule("and", r"['’‘][nN]['’](?=\s?\p{L})", "and", "'’‘"),

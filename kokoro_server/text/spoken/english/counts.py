@@ -104,6 +104,12 @@ RULES = [
         _dotted,
         INNER_DOT,
     ),
+    number_rule(
+        "version",
+        r"(?<![\p{L}\p{N}])(?<![0-9]\.)(?P<v>(?!))?(?P<number>[0-9]+\.[0-9]+)(?=\.x\b)",
+        _dotted,
+        "x",
+    ),
     rule(
         "version",
         r"(?<![\p{L}\p{N}])(?P<v>v\.?|V\.)(?P<number>[0-9]+(?:\.[0-9]+)?)(?![\p{L}\p{N}])",
@@ -113,16 +119,16 @@ RULES = [
     ),
     number_rule(
         "number",
-        r"(?<=[A-Z][\p{L}]*\s[><=≥~]{0,2})(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
-        r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s\S+)",
+        r"(?<=[A-Z][\p{L}]*\s[><=≥~]{0,2}\s?)(?P<number>[0-9]\.[1-9][0-9])(?P<suffix>(?!))?(?![\p{L}\p{N}%]|\.[0-9])(?<=\b"
+        r"(?:Python|Java|Ruby|PHP|Go|Node|Rust|Ubuntu|Django|Kubernetes)\s(?:[><=≥~]{1,2}\s)?\S+)",
         lambda match, dialect: " point ".join(cardinal(int(part), dialect) for part in match["number"].split(".")),
         ".",
     ),
     number_rule(
         "times",
-        rf"{LEFT}(?P<number>{NUMBER})[x×](?![\p{{L}}\p{{N}}])(?!{SPACE}?[-−+=*/^×])",
+        rf"{LEFT}(?P<number>{NUMBER})(?:[x×]|X(?=\s(?:\p{{Ll}}+er|more|less|as)\b))(?![\p{{L}}\p{{N}}])(?!{SPACE}?[-−+=*/^×])",
         lambda match, dialect: f"{decimal(match['number'], dialect)} times",
-        "x×",
+        "x×X",
     ),
     number_rule("basis points", rf"{LEFT}(?P<number>{NUMBER})[ -]?bps(?![\p{{L}}\p{{N}}])", _basis_points, "b"),
     number_rule("about", rf"{LEFT}(?P<all>(?P<number>{NUMBER})-?ish)(?!\p{{L}})", _about, "i"),

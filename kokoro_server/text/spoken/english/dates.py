@@ -167,6 +167,24 @@ RULES = [
         lambda match, dialect: _numeric(match, dialect) if len(match["y"]) == 4 or match["sep"] == "/" else None,
         "-/.",
     ),
+    # 03-Feb-1988.
+    number_rule(
+        "date",
+        rf"{LEFT}(?P<d>0?[1-9]|[12][0-9]|3[01])(?P<sep>[-/])(?P<month>{FULL_MONTH}|{SHORT_MONTH})(?P=sep)"
+        r"(?P<y>[12][0-9]{3}|[0-9]{2})(?![\p{L}\p{N}-])",
+        lambda match, dialect: _date(match["y"], [*MONTHS].index(match["month"][:3]) + 1, int(match["d"]), dialect),
+        "-/",
+    ),
+    # A month and a year: in 5/2026, 01/2020 - 12/2024.
+    number_rule(
+        "date",
+        rf"{LEFT}(?P<m>0?[1-9]|1[0-2])/(?P<y>(?:19|20)[0-9]{{2}})(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])(?:"
+        rf"(?<=\b(?i:in|of|since|until|till|by|from|to|through|before|after|due|valid|dated|expires|exp\.?|expiry):?\s"
+        rf"[0-9/]{{6,7}})|(?=\s?{DASH}\s?[01]?[0-9]/(?:19|20)[0-9]{{2}}\b)|"
+        rf"(?<=/(?:19|20)[0-9]{{2}}\s?{DASH}\s?[0-9/]{{6,7}}))",
+        lambda match, dialect: f"{MONTH_NAMES[int(match['m']) - 1]} {year(int(match['y']), dialect)}",
+        "/",
+    ),
     number_rule(
         "date",
         rf"{LEFT}(?P<from>(?P<m>1?[0-9])/(?P<d>[1-3]?[0-9]))\s?(?P<dash>{DASH})\s?"
@@ -202,8 +220,10 @@ RULES = [
     # These are nothing else. The other short ones are days after a word such as next, but Sun may be the firm.
     rule(
         "weekday",
-        rf"\b(?P<weekday>Tues|Weds|Thurs|Thur|Fri|(?<=\b(?i:this|next|last|every)\s)(?:{_WEEKDAY})|"
-        rf"(?<=\b(?i:on|by|until|till|til|before|after)\s)(?:Mon|Tue|Wed|Thu|Sat))(?![\p{{L}}\p{{N}}'’-]|\.\p{{L}}|\s\p{{Lu}})",
+        rf"\b(?P<weekday>Tues|Weds|Thurs|Thur|Fri|(?<=\b(?i:this|next|last|every|first|second|third|"
+        rf"fourth|1st|2nd|3rd|4th)\s)(?:{_WEEKDAY})|"
+        rf"(?<=\b(?i:on|by|until|till|til|before|after)\s)(?:Mon|Tue|Wed|Thu|Sat))(?![\p{{L}}\p{{N}}'’-]|\.\p{{L}}|\s\p{{Lu}})"
+        r"(?:\.(?=,|\s\p{Ll}))?",
         _weekday,
         _WEEKDAY_LIKE,
     ),
@@ -215,7 +235,7 @@ RULES = [
     ),
     number_rule(
         "date",
-        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
+        rf"{LEFT}{_DAY}(?:(?P<dash>\s?{DASH}\s?|\s(?:to|and|or|&)\s(?:the )?)(?P<today>(?:[1-9]|[12][0-9]|3[01])"
         rf"(?:st|nd|rd|th)?))?(?P<of>\sof)?\s{_MONTH}(?![\p{{L}}\p{{N}}])(?:,?\s{_YEAR})?(?!\s[0-9]{{1,2}}\b(?!:))",
         _day_month,
     ),

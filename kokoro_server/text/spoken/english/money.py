@@ -22,6 +22,10 @@ _AFTER = {sign: _SIGNS[sign] for sign in _FILE.having("currencies", "after")} | 
 _AFTER |= _FILE.currencies("currencies_after", plural)
 _COINS = _FILE.currencies("coins", plural)
 _SYMBOLS = "$£€¥￥₹₽₩₺₫₱₴₦₪₸₡₵₭฿₿¢￠"
+# 1.500,00 as in most of Europe.
+_COMMA = r"[0-9]{1,3}(?:\.[0-9]{3})*+,[0-9]{2}(?![0-9]|[.,][0-9])"
+_AMOUNT = rf"(?:{_COMMA}|{NUMBER})"
+_WITH_COMMA = regex.compile(_COMMA)
 _POUND = _SIGNS["£"].unit
 _PER = vocabulary.load("english_units").words("rates")
 _MAGNITUDE = (
@@ -38,8 +42,14 @@ _DETERMINER = regex.compile(
 _NOUN = rf"(?=[*_]*(?:{SPACE}(?!(?:{_NOT_NOUNS})\b)\p{{L}}|-(?!\p{{Lu}})\p{{L}}))"
 
 
+def _english(amount: str) -> str:
+    """1.500,00 as 1500.00."""
+    return amount.replace(".", "").replace(",", ".") if _WITH_COMMA.fullmatch(amount) else amount
+
+
 def _amount(text: str, big: str | None, currency: Currency, dialect: Dialect, *, noun: bool) -> str:
     """Words for an amount. `noun`: it stands before a noun, as in a five dollar fee."""
+    text = _english(text)
     number, unit = value(text), currency.unit
     if big:
         magnitude = MAGNITUDES.get(big.lower(), big.lower())
@@ -73,7 +83,7 @@ def _before(match: Any, dialect: Dialect) -> SpokenWords:
     start, last = match.start("sign"), match["amount"]
     if to:
         low = match["lowbig"]
-        first = decimal(match["amount"], dialect) + (f" {MAGNITUDES[low.lower()]}" if low else "")
+        first = decimal(_english(match["amount"]), dialect) + (f" {MAGNITUDES[low.lower()]}" if low else "")
         if match["tosign"]:
             first = _amount(match["amount"], low, currency, dialect, noun=False)
         claims += [((start, match.end("lowbig" if low else "amount")), first), ("dash", "to")]
@@ -117,8 +127,8 @@ RULES = [
     ),
     rule(
         "money",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_SIGNS)}){SPACE}?(?P<amount>{NUMBER})(?:{SPACE}?(?P<lowbig>(?i:k|"
-        rf"m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>{NUMBER}))?{_MAGNITUDE}?"
+        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_SIGNS)}){SPACE}?(?P<amount>{_AMOUNT})(?:{SPACE}?(?P<lowbig>(?i:k|"
+        rf"m|bn|b))?(?P<dash>{SPACE}?{DASH}{SPACE}?)(?P<tosign>(?P=sign))?(?P<to>{_AMOUNT}))?{_MAGNITUDE}?"
         rf"(?P<plus>\+(?![0-9]))?{_PER_UNIT}?(?P<noun>{_NOUN})?",
         _before,
         _SYMBOLS + "R",
@@ -126,13 +136,13 @@ RULES = [
     ),
     number_rule(
         "money",
-        rf"{LEFT}(?P<all>(?P<amount>{NUMBER})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))"
+        rf"{LEFT}(?P<all>(?P<amount>{_AMOUNT})(?:{_MAGNITUDE})?{SPACE}?(?P<sign>{any_of(_AFTER)}))"
         rf"(?![\p{{L}}\p{{N}}]){_PER_UNIT}?(?P<noun>{_NOUN})?",
         _after,
     ),
     rule(
         "money",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_CODES)}){SPACE}?(?P<amount>{NUMBER}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])",
+        rf"(?<![\p{{L}}\p{{N}}])(?P<sign>{any_of(_CODES)}){SPACE}?(?P<amount>{_AMOUNT}){_MAGNITUDE}?(?![\p{{L}}\p{{N}}])",
         lambda match, dialect: _amount(match["amount"], match["big"], _CODES[match["sign"]], dialect, noun=False),
         DIGITS,
         "UCANSEGJIPRDKBMZT",
@@ -141,6 +151,7 @@ RULES = [
         "money", rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>p))(?![\p{{L}}\p{{N}}]){_PER_UNIT}?", _pence, "p"
     ),
     rule("money", rf"(?<=[$£€]{NUMBER})/(?=[0-9])", "per", "$£€", "/"),
+    rule("money", r"(?<=(?<![\p{N}.,/])[1-9])/(?=[$£€][0-9])", "for", "$£€", "/"),
     number_rule(
         "money",
         rf"{LEFT}(?P<all>(?P<amount>[1-9][0-9]?)(?P<sign>c))(?P<per>(?!))?(?![\p{{L}}\p{{N}}])(?:"

@@ -16,8 +16,8 @@ from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
 # Neither within a word or a number, nor within its decimals.
 LEFT = r"(?<![\p{L}\p{N}^])(?<![0-9][.,:/])"
-# As LEFT, and after the sign in 4x100m.
-LEFT_OR_TIMES = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][x×X]))(?<![0-9][.,:/])"
+# As LEFT, and after the sign in 4x100m and 10"x12".
+LEFT_OR_TIMES = r"(?<![\p{N}^])(?:(?<!\p{L})|(?<=[0-9][\"″'′]?[x×X]))(?<![0-9][.,:/])"
 RIGHT = r"(?![\p{L}\p{N}])(?![.,:][0-9])"
 INTEGER = (
     r"(?:[0-9]{1,2}(?:,[0-9]{2}(?![0-9]))++,[0-9]{3}(?![0-9,])|[0-9]{1,3}(?:,[0-9]{3})++|"

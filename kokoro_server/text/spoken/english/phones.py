@@ -56,7 +56,8 @@ def _spelled(match: Any, dialect: Dialect) -> SpokenWords:
 RULES = [
     rule(
         "phone number",
-        rf"(?<![\p{{L}}\p{{N}}])(?P<number>\+[0-9]{{1,3}}(?:{_SEP}?\(?[0-9]{{1,5}}\)?){{2,6}}){_EXTENSION}{_RIGHT}",
+        rf"(?<![\p{{L}}\p{{N}}])(?=\+(?:[-. ()\xa0‑–]{{0,2}}[0-9]){{7}})"
+        rf"(?P<number>\+[0-9]{{1,3}}(?:{_SEP}?\(?[0-9]{{1,5}}\)?){{2,6}}){_EXTENSION}{_RIGHT}",
         _phone,
         "+",
     ),
@@ -118,7 +119,8 @@ RULES = [
     number_rule(
         "digits",
         rf"{_LEFT}(?P<number>(?<=\b(?:PIN|pin|code|passcode|password|ZIP|zip|SSN|serial|tracking|account|acct\.?|"
-        rf"ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+){_RIGHT}",
+        rf"ISSN|IBAN|OTP)(?: (?:code|number|no\.))?(?: is|:)? )[0-9]{{3,}}(?:-[0-9]+)*+"
+        rf"(?:(?<=\b[0-9]{{3}}) [0-9]{{3}})?){_RIGHT}",
         _phone,
     ),
     # The number of an order, a part, a room: no range.
@@ -130,6 +132,18 @@ RULES = [
         rf"(?:[0-9]++(?:-[0-9]++)++|(?<=ID:? |[Cc]ode:? )[0-9]{{3}}(?: [0-9]{{3,4}})++)){_RIGHT}",
         _phone,
         "- ",
+    ),
+    # #2026-0098; but #1-5.
+    number_rule(
+        "digits",
+        rf"{_LEFT}(?<=\#)(?P<number>(?P<first>[0-9]{{2,8}})-(?P<last>[0-9]{{2,8}})){_RIGHT}",
+        lambda match, dialect: (
+            None
+            if len(match["first"]) == len(match["last"]) and match["first"] < match["last"]
+            else _phone(match, dialect)
+        ),
+        "#",
+        "-",
     ),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.
     number_rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone),

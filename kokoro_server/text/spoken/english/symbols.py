@@ -40,11 +40,23 @@ def _plain_letters(match: Any, _dialect: Dialect) -> SpokenWords:
     return unicodedata.normalize("NFKC", match[0])
 
 
+def _stars(match: Any, _dialect: Dialect) -> SpokenWords:
+    return "stars" if match["noun"] is None else "star"
+
+
 RULES = [
     # The minute of a goal: Saka (12', 45+1').
     rule("minute", r"(?<=\((?:[0-9+]{1,6}['′’], ?){0,5}[0-9]{1,3}(?:\+[0-9]{1,2})?)['′’](?=[,)])", "", "'′’", "("),
     rule("styled letters", "[Ⓐ-ⓩ\U0001f130-\U0001f149]+", _plain_letters, NOT_ASCII),
     rule("apostrophe", r"(?<=\p{L})[′´](?=(?:t|s|re|ve|ll|d|m)\b)", "'", "′´"),
+    # A 5★ hotel; stars after a space only decorate.
+    rule(
+        "stars",
+        r"(?<=(?<![0-9.])[0-9](?:\.[0-9])?)[★⭐]\ufe0f?(?P<noun>(?=\s\p{Ll}))?(?![★⭐☆])",
+        _stars,
+        "★⭐",
+        DIGITS,
+    ),
     EMOTICON,
     emoji(),
     rule(
@@ -78,6 +90,7 @@ RULES = [
         DIGITS,
     ),
     rule("dot", r"(?<![\p{L}\p{N}.])\.(?=\p{L})|(?<=\p{Lu}{2})\.(?=\p{Lu}{2})", "dot", INNER_DOT),
+    rule("aperture", r"(?<=(?<![\p{L}\p{N}])f)/(?=[0-9])", " ", "/", DIGITS),
     rule("point", r"(?<=[0-9])\.(?=x\b)", "point", INNER_DOT),
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),

@@ -7,17 +7,17 @@ from typing import Any
 import regex
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, number_rule
-from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, value
+from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, AnyWord, number_rule
+from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, ordinal, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import any_of, two_words
+from kokoro_server.text.spoken.patterns import DIGITS, any_of, two_words
 
 _ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
 _HALF = rf"\s?(?P<half>[AaPp](?:[Mm]\b|\.\s?[Mm]\b(?:\.(?!\s*+\Z|\s*+\n|\s++(?!(?:{_ZONE_NAME})\b)[\"“‘'(]?[A-Z]))?))"
 _SHORT_HALF = r"(?P<half>[ap])(?![\p{L}\p{N}'’]|\.\p{L})"
 _ZONE = rf"(?:\s?\(?(?P<zone>(?:{_ZONE_NAME})\b)(?P<offset>[+−-][0-9]{{1,2}}(?::[0-9]{{2}})?)?)"
-_NOT_AFTER = r"(?<![\p{L}\p{N}$£€])(?<![0-9][.,:/])"
+_NOT_AFTER = r"(?:(?<![\p{L}\p{N}$£€])|(?<=[0-9]T))(?<![0-9][.,:/])"
 _HOURS = regex.compile(r"\s?(?:hrs?|hours)\b")
 _DURATIONS = vocabulary.load("english_units").words("durations")
 
@@ -64,6 +64,13 @@ def _zone(match: Any, dialect: Dialect) -> str:
     return f"{words} {sign} {said}"
 
 
+def _zulu(match: Any, dialect: Dialect) -> SpokenWords:
+    if not match["sign"]:
+        return letters("UTC", dialect)
+    minutes = "" if match["minutes"] == "00" else f" {_minutes(match['minutes'], dialect)}"
+    return f"{'plus' if match['sign'] == '+' else 'minus'} {cardinal(int(match['hours']), dialect)}{minutes}"
+
+
 def _military(match: Any, dialect: Dialect) -> SpokenWords:
     """0930 hours: zero nine thirty."""
     hour, minute = match["h"], match["m"]
@@ -87,9 +94,27 @@ def _duration(match: Any, dialect: Dialect) -> SpokenWords:
     return claims
 
 
-_PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})\b\.?"
+_PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})(?:\b\.?|(?=[0-9]))"
 _BOOKS = vocabulary.load("english_grammar").pattern("books")
+_BIBLE = vocabulary.load("english").words("bible_books")
+_VERSE_FOLLOWS = r"(?=\s[0-9]{1,3}:[0-9])"
 RULES = [
+    # 1 Cor. 13:4, Rev. 3:16, 2 Kings 4:7.
+    rule(
+        "book",
+        rf"(?<![\p{{L}}\p{{N}}.])(?P<book>{any_of(_BIBLE)})\.?{_VERSE_FOLLOWS}",
+        lambda match, _dialect: _BIBLE[match["book"]],
+        ":",
+        DIGITS,
+        AnyWord(_BIBLE),
+    ),
+    number_rule(
+        "book",
+        r"(?<![\p{L}\p{N}.,:/-])(?P<part>[1-3])(?=\s(?:Sam|Samuel|Kgs|Kings|Chr|Chron|Chronicles|Cor|Corinthians|Thess|"
+        rf"Thessalonians|Tim|Timothy|Pet|Peter|Jn|John)\b\.?{_VERSE_FOLLOWS})",
+        lambda match, dialect: ordinal(int(match["part"]), dialect),
+        ":",
+    ),
     number_rule(
         "verse",
         rf"(?<=\b(?:{_BOOKS})\.?\s)(?P<chapter>[0-9]{{1,3}})(?P<colon>:)(?P<verse>[0-9]{{1,3}})(?![0-9:]|\s?[ap]\.?m)",
@@ -97,6 +122,15 @@ RULES = [
             [(group, cardinal(int(match[group]), dialect)) for group in ("chapter", "verse")] + [("colon", " ")]
         ),
         ":",
+    ),
+    # 2026-11-19T08:05:33Z, 08:05:33+01:00.
+    rule(
+        "time zone",
+        r"(?<=[0-9]:[0-5][0-9](?:\.[0-9]{1,9})?)Z(?![\p{L}\p{N}])|"
+        r"(?<=[0-9]T[0-9:.]{5,18})(?P<sign>[+−-])(?P<hours>[01][0-9]):?(?P<minutes>[0-5][0-9])(?![\p{L}\p{N}])",
+        _zulu,
+        ":",
+        DIGITS,
     ),
     number_rule(
         "time",
@@ -132,7 +166,11 @@ RULES = [
         ".",
     ),
     rule(
-        "range", r"(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)\s?(?P<dash>[-–—])\s?(?=[0-9])", lambda _m, _d: [("dash", "to")], "-–—"
+        "range",
+        r"(?<=[0-9]\s?[AaPp]\.?[Mm]\.?|\b[Nn]oon|\b[Mm]idnight)\s?(?P<dash>[-–—])\s?(?=[0-9])|"
+        r"(?<=[0-9]\s?[AaPp]\.?[Mm]\.?)\s?(?P<dash>[-–—])\s?(?=(?:noon|midnight)\b)",
+        lambda _m, _d: [("dash", "to")],
+        "-–—",
     ),
     rule(
         "time",
@@ -143,7 +181,16 @@ RULES = [
     number_rule("duration", rf"{LEFT}{_PART}(?:,?\s?{_PART})++(?!\p{{L}})", _duration),
     number_rule(
         "military time",
-        r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?= (?:hours|hrs|GMT|UTC|Zulu)\b)",
+        r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?:(?=(?:\s?[-–]\s?[0-2][0-9][0-5][0-9])? "
+        r"(?:hours|hrs|GMT|UTC|Zulu)\b)|(?<=\b(?:at|by|until|till|from|before|after) 0[0-9]{3})"
+        r"(?![\p{L}\p{N}%]|[.,:/-][0-9]))",
         _military,
+    ),
+    rule(
+        "countdown",
+        r"(?<![\p{L}\p{N}])T(?P<minus>[-−])(?=[0-9]{1,3}\s?(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b)",
+        lambda _match, _dialect: [("minus", "minus")],
+        "T",
+        DIGITS,
     ),
 ]

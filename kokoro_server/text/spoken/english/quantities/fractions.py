@@ -19,6 +19,11 @@ _RATED = (
     r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
     r"(?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
 )
+_COUNTED = (
+    r"(?:(?i:retry|attempt|step|page|part|lap|level|lvl|stage|wave|round|day|quest|task|question|item|slide|chapter|"
+    r"episode|phase|batch|progress|health|mana|ammo|stamina)|HP|MP|SP|XP)"
+)
+_METRE = re.compile(r" (?:time|beat|meter|metre|groove|rhythm|signature)\b")
 _HALF_OF = re.compile(
     r"\s(?P<article>(?:an?|the|my|his|her|our|your|their)\b)|\s?(?P<noun>[Tt]b(?:sp|s)s?|TBSP|tablespoon|mile|hour|dozen|"
     r"million|pound|pint|day|year|century)\b(?![ -](?:old|long|run|walk|drive|ride|race|price|mark)\b)"
@@ -58,10 +63,12 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
     if match["th"] and not match["whole"]:
         return fraction(top, bottom, dialect) if top and bottom > 1 else None
+    if match["counted"] is not None and match["of"] is None and not match["whole"]:
+        return f"{cardinal(top, dialect)} of {cardinal(bottom, dialect)}"
     rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
-    if match.string.startswith(" time", match.end()) or (top, bottom) in (
+    if _METRE.match(match.string, match.end()) or (top, bottom) in (
         (24, 7),
         (50, 50),
         (20, 20),
@@ -72,6 +79,8 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
         (7, 7),
     ):
         return f"{cardinal(top, dialect)} {cardinal(bottom, dialect)}"
+    if top == bottom > 1 and not match["whole"]:
+        return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if (top, bottom, match["whole"]) == (1, 2, None) and (half := _half(match)):
         return half
     if match["whole"] is None and match["of"] is None and (words := _day_and_month(top, bottom, dialect)):
@@ -140,7 +149,7 @@ RULES = [
     rule("fraction", rf"(?<![\p{{L}}])(?P<whole>{INTEGER})?{SPACE}?(?P<vulgar>[{_VULGAR}])", _vulgar, _VULGAR),
     number_rule(
         "fraction",
-        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
+        rf"{LEFT}(?P<rated>(?<=\b{_RATED} ))?(?P<counted>(?<=\b{_COUNTED}:? ))?(?:(?P<whole>[0-9]{{1,3}})[ -])?"
         rf"(?P<top>[0-9]{{1,4}}|[0-9]{{1,3}}(?:,[0-9]{{3}})(?=/1\b))[/⁄]"
         rf"(?P<bottom>[0-9]{{1,4}})(?:(?P<th>(?:st|nd|rd|th)s?)(?!\p{{L}}))?"
         rf"(?P<of>(?= (?:of|inch|cup|mile|hour)))?(?![\p{{L}}\p{{N}}])(?![/.,:][0-9])",

@@ -136,6 +136,15 @@ RULES = [
         _temperature,
         "°º˚d",
     ),
+    # Bake at 180C, 180C/350F.
+    number_rule(
+        "temperature",
+        rf"{LEFT}(?P<amount>[0-9]{{2,3}}(?:\.[0-9])?)(?P<hyphen>(?!))?(?P<scale>[CF])(?P<compass>(?!))?(?![\p{{L}}\p{{N}}])"
+        rf"(?:(?<=\b(?i:oven|baked?|pre-?heat(?:ed)?|heat(?:ed)?|roast(?:ed)?|temp|temps|temperature|fever|grill)\b"
+        rf"[^.\n0-9]{{0,20}}[0-9.]+[CF])|(?=\s?/\s?[0-9]{{2,3}}F\b)|(?<=[0-9]C\s?/\s?[0-9.]+F))",
+        _temperature,
+        "CF",
+    ),
     number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>{NUMBER})(?P<hyphen>-)?{SPACE}?(?P<degree>[℃℉])(?P<compass>(?!))?",
@@ -220,6 +229,13 @@ RULES = [
         rf"(?<=[0-9]['’\"″]{SPACE}?)(?P<by>[x×])(?={SPACE}?[0-9])",
         _dimensions,
         "x×",
+    ),
+    rule(
+        "for",
+        r"(?<=\p{L}\.?\s)x\s?(?P<days>[0-9]{1,3})d(?![\p{L}\p{N}])",
+        lambda match, dialect: f"for {cardinal(int(match['days']), dialect)} days",
+        "x",
+        DIGITS,
     ),
     # 1 tablet x 10 days.
     rule(

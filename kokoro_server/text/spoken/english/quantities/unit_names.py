@@ -80,6 +80,10 @@ _data = _after(
 )
 _dose = _after(r"(?i)\b(?:takes?|taking|took|give|gave|dispense|disp|sig|chew|swallow)\b:?\s(?:\p{L}+\s)?")
 _DOSED = regex.compile(r"\.? (?:PO|p\.?o|q\.?[0-9]|q[dh]|[btq]\.?i\.?d|BID|TID|daily|prn|every|by mouth|twice)\b")
+_lasts = _after(
+    r"(?i)\b(?:prep|cook|bake|eta|wait|timeout|timer|snooze|duration|uptime|(?:total|prep|cook|cooking|baking|run|wait|waiting|"
+    r"travel|play|elapsed|remaining|estimated) time):?(?: (?:for|of|is))? "
+)
 _insulin = _after(r"(?i)\b(?:insulin|heparin|lispro|glargine|penicillin|botox)\b.{0,20}")
 _cited = _after(r"\p{L}\.|\bSupp\. |\bEd\. |\b[qQ][0-9]{1,2}[-–]")  # 410 F.3d, q.4h, q4-6h
 _CITED = regex.compile(r" (?:ed|Cir|Cong|Sess|Dist|Dep|Series)\b")  # 2d ed.
@@ -91,6 +95,10 @@ _COUNTED = regex.compile(
 )
 
 
+# After these, 45yo is an adjective.
+AGED = regex.compile(
+    r" (?:[MF]\b|(?:\p{Ll}+ )?(?:(?:fe)?male|(?:wo)?man|boy|girl|child|son|daughter|patient|pt|lady|guy|dog|cat)\b)"
+)
 # Before these, a quantity is an adjective: a 40W bulb, 12V 7Ah battery.
 DEVICES = regex.compile(
     r"(?: [0-9.]+ ?\p{L}{1,3})?(?: (?:LED|USB|USB-C|lithium|power|wall|car|light|cordless|AC|DC|solar|gas|electric|"
@@ -134,6 +142,7 @@ def _point(match: Any) -> bool:
 _INSTEAD: dict[str, tuple[Callable[[Any], bool], str]] = {
     "T": (_spoonful, "tbsp"),
     "t": (lambda match: len(match["amount"]) == 1 and _spoonful(match), "tsp"),
+    "m": (lambda match: _lasts(match) or _following(match).startswith(" ago"), "min"),
     "pt": (_point, "pts"),
     "d": (lambda match: _NAILS.match(_following(match)) is not None, "penny"),
     "bps": (lambda match: not _data(match) and len(match["amount"]) < 4, "bp"),

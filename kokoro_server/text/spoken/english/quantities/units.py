@@ -18,6 +18,7 @@ from kokoro_server.text.spoken.english.patterns import (
     one_of_many,
 )
 from kokoro_server.text.spoken.english.quantities.unit_names import (
+    AGED,
     ALONE,
     DEVICES,
     DOTTED,
@@ -104,6 +105,7 @@ def _quantity(match: Any, dialect: Dialect) -> SpokenWords:
         follows(match, DETERMINER) and match["noun"] is not None and "/" not in match["unit"]
     )
     adjective |= symbol in _ELECTRIC and DEVICES.match(match.string, match.end()) is not None
+    adjective |= symbol == "yo" and AGED.match(match.string, match.end("unit")) is not None
     words = said.one if adjective or value(amount) == "1" else said.many
     end = match.end("dot") if match["dot"] and symbol in DOTTED else match.end("unit")
     return two_words(match, "amount", decimal(amount, dialect), "unit", words, end)
@@ -186,10 +188,10 @@ RULES = [
         _of_words,
         AnyWord(_AFTER_WORDS),
     ),
-    rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}])", _alone, _PER_LIKE),
+    rule("unit", rf"(?<=\bper )(?P<unit>{any_of(_AFTER_PER)})(?![\p{{L}}\p{{N}}]){OWN_DOT}?", _alone, _PER_LIKE),
     rule(
         "unit",
-        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
+        rf"(?<=\p{{L}}{{3}}{SPACE}?|[0-9₀-₉%]{SPACE}?)/{SPACE}?(?P<unit>{_COMPOUND})(?![\p{{L}}\p{{N}}/])(?<!\b"
         rf"(?:and|or|he|she|his|her|s|A|I)/.*)(?<=/(?:[kcm]?m[²³23]|kg|km|h|hr|min|sec|mi|sq mi|sq km|lb|ha|kWh|GB|MB|"
         rf"L|ml|mL)(?![\p{{L}}]))",
         _per,
