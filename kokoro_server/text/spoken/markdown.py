@@ -186,7 +186,7 @@ def rules(number: Callable[[str, Dialect], str], signs: Mapping[str, str]) -> li
             "",
             "*",
         ),
-        rule("emphasis", r"(?<![\p{L}\p{N}_\\])_{1,3}+(?=[^\s_])|(?<=[^\s_\\])_{1,3}+(?![\p{L}\p{N}_])", "", "_"),
+        rule("emphasis", r"(?<![\p{L}\p{N}_\\^])_{1,3}+(?=[^\s_^])|(?<=[^\s_\\^])_{1,3}+(?![\p{L}\p{N}_^])", "", "_"),
         rule("strikethrough", r"(?<!~)~~(?!~)", "", "~"),
         rule("escape", r"\\(?=[!-/:-@\[-`{-~])(?![\\()\[\]])", "", "\\"),
     ]

@@ -199,6 +199,14 @@ RULES = [
     ),
     rule("abbreviation", rf"(?<=[0-9](?:st|nd|rd|th) )[Ff]l(?![\p{{L}}\p{{N}}]){OWN_DOT}?", "floor", DIGITS),
     rule("abbreviation", rf"(?<=\b[Ee]t )al{OWN_DOT}", "al", "."),
+    # Martin Luther King Jr. Blvd.
+    rule(
+        "abbreviation",
+        rf"(?<=\p{{Lu}}\p{{L}}+,? )Jr\.(?=\s(?:{any_of(_STREETS)}|Street|Avenue|Road|Drive|Boulevard|Way|Day|High|"
+        r"Middle|Elementary|Memorial|Park|School|Library)\b)",
+        "Junior",
+        ".",
+    ),
     # Invoice No.: 4471.
     rule(
         "abbreviation",

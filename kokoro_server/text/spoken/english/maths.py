@@ -119,6 +119,7 @@ def _times(_match: Any, _dialect: Dialect) -> SpokenWords:
     return [("sign", "times")]
 
 
+_PER = vocabulary.load("english_units").words("rates")
 _NEAR = r"(?:[\p{L}\p{N})\]²³%½¼¾]|\p{Greek})"
 _VARIABLE = r"(?<![\p{L}\p{N}'’])[b-zB-HJ-Z](?![\p{L}\p{N}'’.])"
 
@@ -195,7 +196,7 @@ RULES = [
     rule(
         "function",
         r"(?<![\p{L}\p{N}'’.])(?P<name>[fghFGHOP])(?P<prime>['′]{1,3})?(?P<open>\()(?=[\p{L}0-9](?:[^()\p{L}\n]|"
-        r"(?<!\p{L})\p{L}(?!\p{L})|log ){0,12}\))(?:[^()\n]{1,16})(?P<close>\))",
+        r"(?<!\p{L})\p{L}(?!\p{L})|log ){0,12}\)|(?:log|sqrt) \p{L}\))(?:[^()\n]{1,16})(?P<close>\))",
         _function,
         "(",
     ),
@@ -243,8 +244,8 @@ RULES = [
     ),
     rule(
         "times",
-        r"(?<=[0-9])x/(?P<unit>day|week|month|year)\b",
-        lambda match, _dialect: f"times per {match['unit']}",
+        r"(?<=[0-9])x/(?P<unit>day|d|week|wk|month|mo|year|yr)\b",
+        lambda match, _dialect: f"times per {_PER.get(match['unit'], match['unit'])}",
         "x",
     ),
     rule("operator", rf"(?:{any_of(_OPERATORS)})(?![=<>-])", _operator, "".join(set("".join(_OPERATORS)))),

@@ -83,8 +83,15 @@ def _before(match: Any, dialect: Dialect) -> SpokenWords:
     start, last = match.start("sign"), match["amount"]
     if to:
         low = match["lowbig"]
+        shared = (
+            MAGNITUDES[big.lower()]
+            if big and not low and float(value(match["amount"])) < float(value(match["to"]))
+            else ""
+        )
         first = decimal(_english(match["amount"]), dialect) + (f" {MAGNITUDES[low.lower()]}" if low else "")
-        if match["tosign"]:
+        if match["tosign"] and shared:
+            first = f"{first} {shared}"
+        elif match["tosign"]:
             first = _amount(match["amount"], low, currency, dialect, noun=False)
         claims += [((start, match.end("lowbig" if low else "amount")), first), ("dash", "to")]
         start, last = match.start("tosign" if match["tosign"] else "to"), match["to"]

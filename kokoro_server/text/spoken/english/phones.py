@@ -6,11 +6,13 @@ from typing import Any
 
 import regex
 
+from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import number_rule
 from kokoro_server.text.spoken.english.words import cardinal, digits, letters
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, rule
-from kokoro_server.text.spoken.patterns import DIGITS
+from kokoro_server.text.spoken.patterns import DIGITS, any_of
 
+_STATES = any_of(vocabulary.load("english").words("states").values())
 _GROUP = regex.compile(r"[0-9]+|[A-Z]+|\+")
 _LEFT = r"(?<![\p{L}\p{N}+$£€])(?<![0-9][.,/-])"
 _RIGHT = r"(?![\p{L}\p{N}%])(?![-.,/][0-9])"
@@ -76,10 +78,11 @@ RULES = [
         "8",
         "-",
     ),
-    # British numbers begin with a nought.
+    # British, French and Australian numbers begin with a nought.
     number_rule(
         "phone number",
-        rf"{_LEFT}(?P<number>\(?0[1-9][0-9]{{1,4}}\)?[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|"
+        rf"{_LEFT}(?P<number>0[1-9](?: [0-9]{{2}}){{4}}|"
+        rf"(?:\(0[1-9]\)|\(?0[1-9][0-9]{{1,4}}\)?)[ \xa0-][0-9]{{3,4}}[ \xa0-]?[0-9]{{3,4}}|"
         rf"0[0-9]{{9,10}}){_EXTENSION}{_RIGHT}",
         _phone,
         "0",
@@ -146,6 +149,10 @@ RULES = [
         "-",
     ),
     # A place and its postcode: NY 10001, Boston, MA 02110-1234.
-    number_rule("postcode", rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}", _phone),
+    number_rule(
+        "postcode",
+        rf"{_LEFT}(?P<number>(?<=\b[A-Z]{{2}} |\bD\.C\. |, (?:{_STATES}) )[0-9]{{5}}(?:-[0-9]{{4}})?+){_RIGHT}",
+        _phone,
+    ),
     rule("postcode", rf"{_LEFT}[A-Z]{{1,2}}[0-9][0-9A-Z]? [0-9][A-Z]{{2}}(?![\p{{L}}\p{{N}}])", _spelled, DIGITS),
 ]

@@ -105,11 +105,11 @@ RULES = [
     rule(
         "range",
         rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"
-        rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)){SPACE}?)"
-        rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9])(?<![0-9]{SPACE}-\b)",
+        rf"[kKMBCFm])|[0-9]\s?[ap]\.?m\.?|[0-9]\s?°\s?[CF]|[0-9]\s?(?:km|cm|mm|kg|g|ft|lb|in)|[½⅓⅔¼¾⅛]){SPACE}?)"
+        rf"(?P<dash>[-‐‑–—~〜]|\.\.)(?={SPACE}?[-−+]?[$£€¥₹~]?\.?[0-9½⅓⅔¼¾⅛])(?<![0-9]{SPACE}-\b)",
         lambda match, _dialect: [("dash", "and" if match["between"] is not None else "to")],
         DASHES + "~〜.",
-        DIGITS,
+        DIGITS + "½⅓⅔¼¾⅛",
     ),
     rule("range", r"(?<=[0-9])–(?=\p{Lu}[0-9])|(?<=\([\p{L}0-9]\))[–-](?=\([\p{L}0-9]\))", "to", "–-"),
 ]

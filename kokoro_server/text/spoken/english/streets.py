@@ -26,7 +26,7 @@ _NAME = rf"(?:\p{{L}}[\p{{L}}'’.-]{{1,20}}|{_ORDINAL})"
 _STREET = rf"(?i:{any_of({*_STREETS, *_STREET_NAMES})})(?![\p{{L}}\p{{N}}'’-])"
 # What may stand after a street. A dot before a capital may end the sentence, and stays.
 _AFTER_STREET = (
-    r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?+(?=\s*\Z|\s*\n|[.,;:!?)]|\s(?:[0-9#&]|(?i:apt|ste|suite|unit|floor|fl|"
+    r"(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?(?![NS][EW]\b)[A-Z]))?+(?=\s*\Z|\s*\n|[.,;:!?)]|\s(?:[0-9#&]|(?i:apt|ste|suite|unit|floor|fl|"
     rf"room|rm|bldg|{_WAY})\b|(?:in|and|near|at|by|on|off|is|was|from|to|until|for|before|after|with|then|are|has|right|"
     r"between|tomorrow|today|tonight|last|next|around|if|or|but|station|stop|please|pls|"
     r"now|here|so|because|when|where|while|till|this|that|we|i|you|he|she|they)\b))"

@@ -90,7 +90,8 @@ RULES = [
         DIGITS,
     ),
     rule("dot", r"(?<![\p{L}\p{N}.])\.(?=\p{L})|(?<=\p{Lu}{2})\.(?=\p{Lu}{2})", "dot", INNER_DOT),
-    rule("aperture", r"(?<=(?<![\p{L}\p{N}])f)/(?=[0-9])", " ", "/", DIGITS),
+    # f/2.8, HTTP/2.
+    rule("slash", r"(?<=(?<![\p{L}\p{N}])(?:f|HTTP))/(?=[0-9])", " ", "/", DIGITS),
     rule("point", r"(?<=[0-9])\.(?=x\b)", "point", INNER_DOT),
     rule("bars", r"\|(?:\s*+\|)*+", ",", "|"),
     rule("ornament", r"([*_=~#^<>+\\/|-])\1{2,}+", " ", "*_=~#^<>+\\/|-"),

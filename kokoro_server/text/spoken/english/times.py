@@ -10,7 +10,7 @@ from kokoro_server.text.spoken import vocabulary
 from kokoro_server.text.spoken.english.patterns import LEFT, NUMBER, AnyWord, number_rule
 from kokoro_server.text.spoken.english.words import ONES, cardinal, decimal, letters, ordinal, value
 from kokoro_server.text.spoken.matching import Dialect, SpokenWords, Where, rule
-from kokoro_server.text.spoken.patterns import DIGITS, any_of, two_words
+from kokoro_server.text.spoken.patterns import DASH, DIGITS, any_of, two_words
 
 _ZONE_NAME = any_of(vocabulary.load("english").list("time_zones"))
 # The dot after a.m. belongs to it unless a sentence ends there.
@@ -69,6 +69,13 @@ def _zulu(match: Any, dialect: Dialect) -> SpokenWords:
         return letters("UTC", dialect)
     minutes = "" if match["minutes"] == "00" else f" {_minutes(match['minutes'], dialect)}"
     return f"{'plus' if match['sign'] == '+' else 'minus'} {cardinal(int(match['hours']), dialect)}{minutes}"
+
+
+def _shillings(match: Any, dialect: Dialect) -> SpokenWords:
+    words = [f"{cardinal(int(match['shillings']), dialect)} shilling{'' if match['shillings'] == '1' else 's'}"]
+    if match["pence"]:
+        words.append(f"{cardinal(int(match['pence']), dialect)} {'penny' if match['pence'] == '1' else 'pence'}")
+    return " and ".join(words)
 
 
 def _military(match: Any, dialect: Dialect) -> SpokenWords:
@@ -148,6 +155,24 @@ RULES = [
         "aApP",
         "mM",
     ),
+    # At 3p, 8a-8p: elsewhere they are pence.
+    number_rule(
+        "time",
+        rf"{_NOT_AFTER}(?P<clock>(?P<hour>1[0-2]|[1-9]))(?P<minute>(?!))?(?P<second>(?!))?{_SHORT_HALF}(?P<zone>(?!))?"
+        rf"(?P<offset>(?!))?(?!\s(?:each|per|a|an|off|more|less)\b|/)"
+        r"(?:(?<=(?:\b(?:at|by|until|till?|from|after|before|around)|@) [0-9]+.)|"
+        rf"(?=\s?{DASH}\s?[0-9]{{1,2}}[ap]\b)|(?<=[0-9][ap]\s?{DASH}\s?[0-9]+.))",
+        lambda match, dialect: None if dialect.british else _clock(match, dialect),
+        "ap",
+    ),
+    # £3 10s. 6d., 2s. 6d.
+    number_rule(
+        "shillings",
+        r"(?<![\p{L}\p{N}.,$])(?P<shillings>[0-9]{1,2})s\b\.?(?:(?<=£[0-9,]{1,9},? [0-9]+s\.?)|(?=,? [0-9]{1,2}d\b))"
+        r"(?:,? (?P<pence>[0-9]{1,2})d\b(?:\.(?!\s*+\Z|\s*+\n|\s++[\"“‘'(]?[A-Z]))?)?",
+        _shillings,
+        "s",
+    ),
     number_rule(
         "lap time",
         rf"{_NOT_AFTER}(?P<min>[0-9]{{1,2}}):(?P<sec>[0-5][0-9])(?P<rest>\.[0-9]{{1,3}})(?![\p{{N}}:])",
@@ -165,6 +190,7 @@ RULES = [
         lambda match, dialect: _clock(match, dialect) if dialect.british else None,
         ".",
     ),
+    rule("range", r"(?<=[0-9][ap])\s?(?P<dash>[-–—])\s?(?=[0-9]{1,2}[ap]\b)", lambda _m, _d: [("dash", "to")], "-–—"),
     rule(
         "range",
         r"(?<=[0-9]\s?[AaPp]\.?[Mm]\.?|\b[Nn]oon|\b[Mm]idnight)\s?(?P<dash>[-–—])\s?(?=[0-9])|"

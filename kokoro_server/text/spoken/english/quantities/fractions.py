@@ -65,6 +65,8 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
         return fraction(top, bottom, dialect) if top and bottom > 1 else None
     if match["counted"] is not None and match["of"] is None and not match["whole"]:
         return f"{cardinal(top, dialect)} of {cardinal(bottom, dialect)}"
+    if (top, bottom) == (20, 20) and match.string.startswith((" vision", " eyesight", " hindsight"), match.end()):
+        return "twenty twenty"
     rated = match["rated"] is not None or top == bottom or _STARS.match(match.string, match.end())
     if rated and bottom in (5, 10, 20, 100):
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"

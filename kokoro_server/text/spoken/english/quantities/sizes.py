@@ -240,9 +240,9 @@ RULES = [
     # 1 tablet x 10 days.
     rule(
         "for",
-        r"(?<=\p{L}\.?\s)x(?=\s?[0-9]{1,3}\s?(?:days?|weeks?|wks?|months?|hours?|hrs?|doses?|yrs?|years?)\b)",
+        r"(?<=\p{L}\.?\s)[x×](?=\s?[0-9]{1,3}\s?(?:days?|weeks?|wks?|months?|hours?|hrs?|doses?|yrs?|years?)\b)",
         "for",
-        "x",
+        "x×",
         DIGITS,
     ),
     number_rule(

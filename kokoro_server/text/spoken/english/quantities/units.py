@@ -156,7 +156,21 @@ def _alone(match: Any, dialect: Dialect) -> SpokenWords:
     return said and said.one
 
 
+def _part_of(match: Any, dialect: Dialect) -> SpokenWords:
+    """7.8/16 GB."""
+    first, second = (decimal(match[each], dialect) for each in ("first", "second"))
+    return f"{first} of {second} {unit_words(match['unit'], dialect).many}"
+
+
 RULES = [
+    number_rule(
+        "part of",
+        rf"(?<![\p{{L}}\p{{N}}.,/])(?P<first>{NUMBER}){SPACE}?/{SPACE}?(?P<second>{NUMBER}){SPACE}?(?P<unit>[KMGT]i?B)"
+        r"(?![\p{L}\p{N}/])",
+        _part_of,
+        "/",
+        "B",
+    ),
     rule("inches", rf"(?<=(?P<amount>{_FRACTION}))[\"″](?P<noun>{_NOUN})?", _fraction_inches, '"″', "½⅓⅔¼¾⅛⅜⅝⅞/"),
     number_rule(
         "unit",
