@@ -126,6 +126,13 @@ def _state(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
+    # VAT incl., breakfast excl.
+    rule(
+        "abbreviation",
+        r"(?<=\p{L}{3} )(?P<all>(?P<word>incl|excl)(?:\.(?!\s*+\Z|\s*+\n))?)(?=[),;\n]|\.?\s*\Z)",
+        lambda match, _dialect: [("all", {"incl": "included", "excl": "excluded"}[match["word"]])],
+        "c",
+    ),
     rule(
         "plural",
         r"(?<![\p{L}\p{N}])(?P<stem>\p{L}{2,24})\((?P<ending>s|es)\)(?!\p{L})",

@@ -125,6 +125,12 @@ RULES = [
         ".",
     ),
     number_rule(
+        "version",
+        r"(?<=\b[Vv]ersions?\s)(?P<v>(?!))?(?P<number>[0-9]{1,3}\.[0-9]{1,3})(?![\p{L}\p{N}%]|\.[0-9])",
+        _dotted,
+        ".",
+    ),
+    number_rule(
         "times",
         rf"{LEFT}(?P<number>{NUMBER})(?:[x×]|X(?=\s(?:\p{{Ll}}+er|more|less|as)\b))(?![\p{{L}}\p{{N}}])(?!{SPACE}?[-−+=*/^×])",
         lambda match, dialect: f"{decimal(match['number'], dialect)} times",

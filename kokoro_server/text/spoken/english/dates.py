@@ -185,6 +185,14 @@ RULES = [
         lambda match, dialect: f"{MONTH_NAMES[int(match['m']) - 1]} {year(int(match['y']), dialect)}",
         "/",
     ),
+    # A card's exp. 09/28.
+    number_rule(
+        "date",
+        rf"{LEFT}(?P<m>0[1-9]|1[0-2])/(?P<y>[23][0-9])(?![\p{{L}}\p{{N}}/%]|[.,:-][0-9])"
+        r"(?<=\b(?i:exp\.?|expires|expiry(?: date)?|expiration(?: date)?|valid (?:thru|through|until)):?\s[0-9/]{5})",
+        lambda match, dialect: f"{MONTH_NAMES[int(match['m']) - 1]} {year(2000 + int(match['y']), dialect)}",
+        "/",
+    ),
     number_rule(
         "date",
         rf"{LEFT}(?P<from>(?P<m>1?[0-9])/(?P<d>[1-3]?[0-9]))\s?(?P<dash>{DASH})\s?"

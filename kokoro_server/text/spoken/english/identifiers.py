@@ -138,7 +138,7 @@ def _last_digits(match: Any, dialect: Dialect) -> SpokenWords:
 RULES = [
     number_rule(
         "number",
-        r"(?<=\b(?:[Ee]nding|[Ee]nds)\s(?:in|with)\s[#*x]{0,4}|\blast (?:four|"
+        r"(?<=\b(?:[Ee]nding|[Ee]nds)\s(?:in|with)\s[#*x]{0,4}|[*•]{4}[ -]?|\blast (?:four|"
         r"4)(?: digits)?:?\s)[0-9]{4}(?![\p{L}\p{N}])",
         _last_digits,
     ),

@@ -22,15 +22,15 @@ _AFTER = {sign: _SIGNS[sign] for sign in _FILE.having("currencies", "after")} | 
 _AFTER |= _FILE.currencies("currencies_after", plural)
 _COINS = _FILE.currencies("coins", plural)
 _SYMBOLS = "$£€¥￥₹₽₩₺₫₱₴₦₪₸₡₵₭฿₿¢￠"
-# 1.500,00 as in most of Europe.
+# 1.500,00 as in most of Europe, 1'500.00 as in Switzerland.
 _COMMA = r"[0-9]{1,3}(?:\.[0-9]{3})*+,[0-9]{2}(?![0-9]|[.,][0-9])"
-_AMOUNT = rf"(?:{_COMMA}|{NUMBER})"
+_AMOUNT = rf"(?:{_COMMA}|[0-9]{{1,3}}(?:['’][0-9]{{3}})++(?:\.[0-9]{{2}})?|{NUMBER})"
 _WITH_COMMA = regex.compile(_COMMA)
 _POUND = _SIGNS["£"].unit
 _PER = vocabulary.load("english_units").words("rates")
 _MAGNITUDE = (
     rf"(?:{SPACE}?(?P<big>(?i:k|m|mn|mln|mm|bn|bln|b|tn|trn|t))(?![\p{{L}}\p{{N}}])|(?:{SPACE}|-)(?P<big>"
-    rf"(?i:hundred|thousand|million|mil|billion|trillion|mn|bn))(?!\p{{L}}))"
+    rf"(?i:hundred|thousand|million|mil|billion|trillion|mn|bn|lakh|crore))(?!\p{{L}}))"
 )
 _PER_UNIT = rf"(?P<per>{SPACE}?/{SPACE}?(?P<unit>{any_of(_PER)})(?![\p{{L}}\p{{N}}]){OWN_DOT}?)"
 _NOT_NOUNS = any_of(vocabulary.load("english_grammar").list("not_after_money"))
@@ -83,11 +83,8 @@ def _before(match: Any, dialect: Dialect) -> SpokenWords:
     start, last = match.start("sign"), match["amount"]
     if to:
         low = match["lowbig"]
-        shared = (
-            MAGNITUDES[big.lower()]
-            if big and not low and float(value(match["amount"])) < float(value(match["to"]))
-            else ""
-        )
+        from_number, to_number = (float(value(_english(match[each]))) for each in ("amount", "to"))
+        shared = MAGNITUDES.get(big.lower(), "") if big and not low and from_number < to_number else ""
         first = decimal(_english(match["amount"]), dialect) + (f" {MAGNITUDES[low.lower()]}" if low else "")
         if match["tosign"] and shared:
             first = f"{first} {shared}"

@@ -136,6 +136,13 @@ RULES = [
         _phone,
         "- ",
     ),
+    # GB29 NWBK 6016 1331 9268 19.
+    rule(
+        "IBAN",
+        rf"{_LEFT}[A-Z]{{2}}[0-9]{{2}}(?: [A-Z]{{4}})?(?: [0-9]{{4}}){{2,6}}(?: [0-9]{{1,4}})?{_RIGHT}",
+        _spelled,
+        DIGITS,
+    ),
     # #2026-0098; but #1-5.
     number_rule(
         "digits",

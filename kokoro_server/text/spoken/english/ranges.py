@@ -102,6 +102,8 @@ RULES = [
         ],
         "–-",
     ),
+    rule("range", r"(?<=[0-9]0s)[-–](?=[0-9]{2,4}s\b)", "to", "-–", DIGITS),
+    rule("series", r"(?<=\b24)/7/(?=365\b)", " seven ", "/", "7"),
     rule(
         "range",
         rf"(?<=(?P<between>(?<=\b[Bb]etween\s)[^\s–—-]{{1,12}})?(?:[0-9][%°'\"′″½¼¾]?|[0-9](?:st|nd|rd|th|"

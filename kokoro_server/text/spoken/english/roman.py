@@ -177,6 +177,14 @@ RULES = [
         INNER_DOT,
         at=_AT_PLACE,
     ),
+    # Stage IIIB.
+    rule(
+        "Roman numeral",
+        r"(?<=\b(?i:stage|class|type|grade|phase) )(?P<numeral>I{1,3}|IV|V)(?P<letter>[A-Ca-c])(?![\p{L}\p{N}])",
+        lambda match, dialect: f"{_say(parse(match['numeral']) or 0, dialect)} {letters(match['letter'], dialect)}",
+        "IV",
+        "ABCabc",
+    ),
     roman_rule(
         "Roman numeral", rf"(?<![\p{{L}}\p{{N}}])(?P<numeral>{_NUMERAL})(?=(?:th)?[ -]centur(?:y|ies)\b)", _century
     ),

@@ -81,6 +81,8 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
         (7, 7),
     ):
         return f"{cardinal(top, dialect)} {cardinal(bottom, dialect)}"
+    if (top, bottom) == (4, 4) and match.string[match.start() - 1 : match.start()] != "(":
+        return "four four"
     if top == bottom > 1 and not match["whole"]:
         return f"{cardinal(top, dialect)} out of {cardinal(bottom, dialect)}"
     if (top, bottom, match["whole"]) == (1, 2, None) and (half := _half(match)):
