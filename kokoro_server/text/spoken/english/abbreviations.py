@@ -46,8 +46,11 @@ _STATE_LIKE = re.compile(r", [A-Z]{2}\b")
 _PRONOUNS = any_of(_GRAMMAR.list("pronouns"))  # with which a sentence begins
 _STATE_WORDS = _FILE.having("states", "word")
 # Before and after a degree: Dr. Ann Lee, MD; J. Doe, MD, PhD.
-_DOCTOR = regex.compile(r"(?:\bDr\.? [^,\n]{1,40}|(?<!\p{L})(?![NSEW])\p{Lu}\. \p{Lu}[\p{L}'’-]+), \Z")
-_POST_NOMINAL = re.compile(r", (?:[A-Z]{3,5}\b|Ph\.?D)")
+_DOCTOR = regex.compile(
+    r"(?:(?<!\p{Lu}\p{L}* )Dr\.? (?:\p{Lu}[\p{L}.'’-]* ){0,2}\p{Lu}[\p{L}'’-]+|"
+    r"(?<!\p{L})(?![NSEW])\p{Lu}\. \p{Lu}[\p{L}'’-]+), \Z"
+)
+_POST_NOMINAL = re.compile(r", (?:(?!USA)[A-Z]{3,5}\b|Ph\.?D)")
 _ZIP = re.compile(r"\s[0-9]{5}\b")
 _TOWN = r"(?:\p{Lu}[\p{Ll}.]+[ ]){0,2}\p{Lu}\p{Ll}+,[ ]"
 _IN_TOWN = regex.compile(
@@ -117,7 +120,11 @@ def _anywhere(match: Any, _dialect: Dialect) -> SpokenWords:
 def _state(match: Any, _dialect: Dialect) -> SpokenWords:
     """A state after a town. One that is also a word needs a zip code, a word such as `in`, or a line of its own."""
     state = match["state"]
-    if state == "MD" and (_POST_NOMINAL.match(match.string, match.end()) or follows(match, _DOCTOR, 60)):
+    if (
+        state == "MD"
+        and not _ZIP.match(match.string, match.end())
+        and (_POST_NOMINAL.match(match.string, match.end()) or follows(match, _DOCTOR, 60))
+    ):
         return None
     if state in _STATE_WORDS and not _ZIP.match(match.string, match.end()):
         alone = _AFTER_TOWN.match(match.string, match.end()) and follows(match, _TOWN_LINE, 60)

@@ -285,7 +285,7 @@ RULES = [
     number_rule(
         "decade",
         r"(?<![\p{L}\p{N}.,$])(?P<decade>[2-9]0)['’]?s(?![\p{L}\p{N}])(?! (?:timeout|delay|timer|wait|interval)\b)"
-        r"(?<![|=:(~<>]\s?[0-9]0s)"
+        r"(?<![|=:(~<>]\s?[0-9]0s)(?<!\b(?:1?[0-9]|[0-9]{3})s (?:to|or|and) [0-9]0s)"
         r"(?<!\b(?:for|every|after|within|least|than|takes|took|only|under|(?:timeout|limit|set|up|val|delay|timer) "
         r"(?:to|of))\s[0-9]0s)",
         _decade,

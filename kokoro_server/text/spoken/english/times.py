@@ -109,7 +109,9 @@ RULES = [
     # 1 Cor. 13:4, Rev. 3:16, 2 Kings 4:7.
     rule(
         "book",
-        rf"(?<![\p{{L}}\p{{N}}.])(?P<book>{any_of(_BIBLE)})\.?{_VERSE_FOLLOWS}",
+        rf"(?<![\p{{L}}\p{{N}}.])(?P<book>{any_of(_BIBLE)})(?:\.|(?<=[1-3] \p{{L}}+)|"
+        rf"(?<!\b(?:Col|Dan|Gal|Jas|Mal|Matt|Mic|"
+        rf"Num|Pet|Phil|Sam|Tim))){_VERSE_FOLLOWS}(?!\s[0-9:]+\s?[ap]\.?m\b)",
         lambda match, _dialect: _BIBLE[match["book"]],
         ":",
         DIGITS,
@@ -160,8 +162,8 @@ RULES = [
         "time",
         rf"{_NOT_AFTER}(?P<clock>(?P<hour>1[0-2]|[1-9]))(?P<minute>(?!))?(?P<second>(?!))?{_SHORT_HALF}(?P<zone>(?!))?"
         rf"(?P<offset>(?!))?(?!\s(?:each|per|a|an|off|more|less)\b|/)"
-        r"(?:(?<=(?:\b(?:at|by|until|till?|from|after|before|around)|@) [0-9]+.)|"
-        rf"(?=\s?{DASH}\s?[0-9]{{1,2}}[ap]\b)|(?<=[0-9][ap]\s?{DASH}\s?[0-9]+.))",
+        r"(?:(?<=(?:\b(?:at|by|until|till?|from|after|before|around)|@) [0-9]+p)|"
+        rf"(?=\s?{DASH}\s?[0-9]{{1,2}}p\b)|(?<=[0-9][ap]\s?{DASH}\s?[0-9]+p))",
         lambda match, dialect: None if dialect.british else _clock(match, dialect),
         "ap",
     ),
@@ -208,7 +210,7 @@ RULES = [
     number_rule(
         "military time",
         r"(?<![\p{L}\p{N}.,$])(?P<h>[0-2][0-9])(?P<m>[0-5][0-9])(?:(?=(?:\s?[-–]\s?[0-2][0-9][0-5][0-9])? "
-        r"(?:hours|hrs|GMT|UTC|Zulu)\b)|(?<=\b(?:at|by|until|till|from|before|after) 0[0-9]{3})"
+        r"(?:hours|hrs|GMT|UTC|Zulu)\b)|(?<=\b(?:at|by|until|till|from|to|before|after) 0[0-9]{3})"
         r"(?![\p{L}\p{N}%]|[.,:/-][0-9]))",
         _military,
     ),

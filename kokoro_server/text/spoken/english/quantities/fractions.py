@@ -63,7 +63,11 @@ def _fraction(match: Any, dialect: Dialect) -> SpokenWords:
     top, bottom = int(value(match["top"])), int(match["bottom"])
     if match["th"] and not match["whole"]:
         return fraction(top, bottom, dialect) if top and bottom > 1 else None
-    if match["counted"] is not None and match["of"] is None and not match["whole"]:
+    if (
+        match["counted"] is not None
+        and not match["whole"]
+        and (match["of"] is None or match.string.startswith(" of", match.end()))
+    ):
         return f"{cardinal(top, dialect)} of {cardinal(bottom, dialect)}"
     if (top, bottom) == (20, 20) and match.string.startswith((" vision", " eyesight", " hindsight"), match.end()):
         return "twenty twenty"
