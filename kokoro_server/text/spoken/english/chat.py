@@ -155,7 +155,7 @@ def _pair(match: Any, _dialect: Dialect) -> SpokenWords:
 
 RULES = [
     # :tada: as in Slack and Discord.
-    rule("emoji", r"(?<![\p{L}\p{N}:]):(?:\+1|-1|[a-z][a-z0-9_]{1,30}):(?![\p{L}\p{N}:`])", "", ":"),
+    rule("emoji", r"(?<![\p{L}\p{N}:])(?::(?:\+1|-1|[a-z][a-z0-9_]{1,30}):)+(?![\p{L}\p{N}:`])", "", ":"),
     rule(
         "chat",
         r"(?:(?<=\b(?i:i|we|u|you|they|they all|still|really|all) )(?P<love><3)(?= \p{L})|"

@@ -130,8 +130,8 @@ RULES = [
     number_rule(
         "digits",
         rf"{_LEFT}(?P<number>(?<=\b(?:[Oo]rder|[Cc]ase|[Rr]ef(?:erence)?|[Tt]racking|[Ii]nvoice|[Tt]icket|[Pp]olicy|"
-        rf"[Cc]onfirmation|[Cc]laim|[Ss]erial|SKU|ID|[Rr]oom|Rm\.?|[Ss]uite|[Uu]nit|[Pp]art|[Cc]ode)"
-        rf"(?: (?:ID|number|no\.))?(?: is)?:? \#?)"
+        rf"[Cc]onfirmation|[Cc]ontract|[Cc]laim|[Ss]erial|SKU|ID|[Rr]oom|Rm\.?|[Ss]uite|[Uu]nit|[Pp]art|[Cc]ode)"
+        rf"(?: (?:ID|number|no\.|No\.?(?=:)))?(?: is)?:? \#?)"
         rf"(?:[0-9]++(?:-[0-9]++)++|(?<=ID:? |[Cc]ode:? )[0-9]{{3}}(?: [0-9]{{3,4}})++)){_RIGHT}",
         _phone,
         "- ",

@@ -214,6 +214,7 @@ RULES = [
         r"(?![\p{L}\p{N}%]|[.,:/-][0-9]))",
         _military,
     ),
+    rule("military time", r"(?<=\b[0-2][0-9][0-5][0-9] )hrs\b", "hours", "h", DIGITS),
     rule(
         "countdown",
         r"(?<![\p{L}\p{N}])T(?P<minus>[-−])(?=[0-9]{1,3}\s?(?:s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b)",

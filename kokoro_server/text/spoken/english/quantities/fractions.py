@@ -16,7 +16,7 @@ _VULGAR = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅐⅛⅜⅝⅞⅑⅒"
 _STARS = re.compile(r"\s?(?:⭐|★|stars\b)")
 _CRICKET = re.compile(r"\b(?:overs?|wickets?|innings|declared|stumps|tea|lunch|bowled)\b")
 _RATED = (
-    r"(?:[Rr]ated?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
+    r"(?:[Rr]ated?:?|[Rr]ating(?: is| of|:)?|[Ss]core[ds]?(?: is| of|:| a| it)?|[Gg]ave(?: it| this| them)?"
     r"(?: an?)?|[Gg]ot(?: an?)?|[Gg]rade|[Gg]ive(?: it)?(?: an?)?|[Ss]olid|it'?s an?)"
 )
 _COUNTED = (

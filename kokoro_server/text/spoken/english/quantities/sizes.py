@@ -140,7 +140,7 @@ RULES = [
     number_rule(
         "temperature",
         rf"{LEFT}(?P<amount>[0-9]{{2,3}}(?:\.[0-9])?)(?P<hyphen>(?!))?(?P<scale>[CF])(?P<compass>(?!))?(?![\p{{L}}\p{{N}}])"
-        rf"(?:(?<=\b(?i:oven|baked?|pre-?heat(?:ed)?|heat(?:ed)?|roast(?:ed)?|temp|temps|temperature|fever|grill)\b"
+        rf"(?:(?<=\b(?i:oven|fan|baked?|pre-?heat(?:ed)?|heat(?:ed)?|roast(?:ed)?|temp|temps|temperature|fever|grill)\b"
         rf"[^.\n0-9]{{0,20}}(?:[0-9]{{2,3}}[CF]\s?/\s?)?[0-9.]+[CF])|(?=\s?/\s?[0-9]{{2,3}}F\b)|(?<=[0-9]C\s?/\s?[0-9.]+F))",
         _temperature,
         "CF",

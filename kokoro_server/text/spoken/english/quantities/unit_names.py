@@ -81,7 +81,7 @@ _data = _after(
 _dose = _after(r"(?i)\b(?:takes?|taking|took|give|gave|dispense|disp|sig|chew|swallow)\b:?\s(?:\p{L}+\s)?")
 _DOSED = regex.compile(r"\.? (?:PO|p\.?o|q\.?[0-9]|q[dh]|[btq]\.?i\.?d|BID|TID|daily|prn|every|by mouth|twice)\b")
 _lasts = _after(
-    r"(?i)\b(?:prep|cook|bake|eta|wait|timeout|timer|snooze|duration|uptime|(?:total|prep|cook|cooking|baking|run|wait|waiting|"
+    r"(?i)\b(?:prep|cook|bake|eta|wait|timeout|timer|snooze|duration|uptime|(?:total|rest|active|prep|cook|cooking|baking|run|wait|waiting|"
     r"travel|play|elapsed|remaining|estimated) time):?(?: (?:for|of|is))? "
 )
 _insulin = _after(r"(?i)\b(?:insulin|heparin|lispro|glargine|penicillin|botox)\b.{0,20}")
