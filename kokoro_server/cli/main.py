@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from kokoro_server import __version__
 from kokoro_server.cli import RunCommand
-from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader
+from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader, count, port, server_url
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 
     voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")
     voices.add_argument("-l", "--language", metavar="LANG", help="only those of a language, such as en-GB or ja")
-    voices.add_argument("--url", help="those of a running server")
+    voices.add_argument("--url", type=server_url, help="those of a running server")
     voices.set_defaults(run=_command("voices"))
 
     add_models(commands, _command("models"))
@@ -149,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_address(command: argparse.ArgumentParser, prefix: str = "") -> None:
     command.add_argument("--host", help=f"address to listen on (default: {prefix}HOST)")
-    command.add_argument("--port", type=int, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
+    command.add_argument("--port", type=port, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
 
 
 def _add_service(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -190,7 +190,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="serve with Ray on this machine, or deploy it on a Ray cluster that runs",
         description="A replica is one device's whole server. For a cluster that stays, see deploy/ray-serve.yaml.",
     )
-    up.add_argument("--replicas", type=int, default=1, metavar="N", help="default: %(default)s")
+    up.add_argument("--replicas", type=count, default=1, metavar="N", help="default: %(default)s")
     _add_address(up)
     up.add_argument(
         "--ingress",
@@ -200,7 +200,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     up.add_argument(
         "--replica-port",
-        type=int,
+        type=port,
         default=8900,
         metavar="PORT",
         help="of the first replica; the next ones follow (default: %(default)s)",
@@ -298,6 +298,7 @@ def _assets_list(settings: Settings, _options: argparse.Namespace) -> int:
     from kokoro_server.assets import library
     from kokoro_server.engine.cpu import build_cache
 
-    for line in (*library.listing(settings.cache_dir), *build_cache.listing(settings.cache_dir)):
+    listed = (*library.listing(settings.cache_dir), *build_cache.listing(settings.cache_dir))
+    for line in listed or (f"none in {settings.cache_dir}; 'kokoro-server assets fetch' fetches them",):
         sys.stdout.write(f"{line}\n")
     return 0
