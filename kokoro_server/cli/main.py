@@ -41,7 +41,7 @@ examples:
   kokoro-server service install                          starts when you log in
   kokoro-server doctor                                   when something does not work
 
-Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' shows its options."""
+Settings come from the environment and from .env; 'settings' explains each. 'COMMAND --help' shows its options."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,9 +138,12 @@ def _parser() -> argparse.ArgumentParser:
     add_mcp(commands, _command("mcp"))
     add_screen_reader(commands, _command("screen_reader"))
 
+    shown = commands.add_parser("settings", help="print every setting, with its default and what it means, as a .env")
+    shown.set_defaults(run=_command("settings"))
+
     doctor = commands.add_parser(
         "doctor",
-        help="check Python, backend, device, encoders, model, disk, G2P and port, and say what to do about each",
+        help="check all that the server needs, and say what to do about each fault",
         description="Checks everything that the server needs. Exits with 1 if something must be put right.",
     )
     doctor.set_defaults(run=_command("doctor"))

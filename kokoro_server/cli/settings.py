@@ -1,7 +1,8 @@
-"""`.env.example`, written from the settings: `python -m tests.env_example > .env.example`."""
+"""`kokoro-server settings`: every setting with its default and its description, in the form of `.env`."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import sys
@@ -38,8 +39,13 @@ SECTIONS = {
 }  # by the first setting of each
 
 
+def run(_settings: Settings, _options: argparse.Namespace) -> int:
+    sys.stdout.write(render())
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DocumentedSetting:
     """A setting as it is documented. `default` is its text in `.env`; `allowed` is None where any text may be valid."""
 
     name: str
@@ -54,12 +60,12 @@ def variables() -> list[str]:
     return [name for field in Settings.model_fields.values() for name in names_of(field)]
 
 
-def entries(group: SettingGroup) -> Iterator[Entry]:
+def entries(group: SettingGroup) -> Iterator[DocumentedSetting]:
     described = descriptions()
     for key, field in Settings.model_fields.items():
         name, *aliases = names_of(field)
         if group_of(field) == group:
-            yield Entry(name, aliases, _written(field.default), allowed(field), described[key])
+            yield DocumentedSetting(name, aliases, _written(field.default), allowed(field), described[key])
 
 
 def group_of(field: FieldInfo) -> SettingGroup:
@@ -101,7 +107,3 @@ def _written(default: object) -> str:
         case float():
             return f"{default:g}"
     return str(default)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

@@ -9,9 +9,10 @@ import pytest
 
 from kokoro_server.cli import bench, voices
 from kokoro_server.cli import main as cli
+from kokoro_server.config.settings import Settings
 from kokoro_server.observability import logs
 
-COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "doctor", "service")
+COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "settings", "doctor", "service")
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +106,15 @@ def test_no_player_is_one_line_that_names_the_way_out(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["say", "Hello."]) == 1
     assert "-o FILE" in capsys.readouterr().err
+
+
+def test_settings_are_printed_as_a_file_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["settings"]) == 0
+    printed = capsys.readouterr().out
+    assert "# Port that the speech server listens on. 0 takes a free one.\nPORT=8880\n" in printed
+    assert "KOKORO_GROUPING=mixed" in printed  # also those for experts
+    Path(".env").write_text(printed)
+    assert Settings.load() == Settings.load(dotenv=None)
 
 
 def test_voices_are_listed_by_language(capsys: pytest.CaptureFixture[str]) -> None:
