@@ -142,6 +142,9 @@ def test_voices_of_ones_own_are_listed_and_explained(
     (tmp_path / "voices.json").write_text("{")
     assert cli.main(["voices"]) == 1
     assert f"VOICES_PATH={tmp_path}: voices.json: Expecting" in capsys.readouterr().err
+    monkeypatch.setenv("VOICES_PATH", "nowhere")
+    assert cli.main(["voices"]) == 1
+    assert capsys.readouterr().err.endswith("VOICES_PATH=nowhere: there is no such folder or file; create it\n")
 
 
 def test_voices_that_cannot_be_used_are_marked(
