@@ -18,7 +18,7 @@ from kokoro_server.client.errors import ClientError
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.config.sources import export_otel
-from kokoro_server.errors import ConfigError, KokoroError
+from kokoro_server.errors import ConfigError, KokoroError, Unauthorized
 from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import thread_count
 
@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(settings, options)
         return status
     except (KokoroError, ClientError) as error:
-        sys.stderr.write(f"kokoro-server: {error.message}\n")
+        hint = "; this command sends that of KOKORO_API_KEY" if error.code == Unauthorized.code else ""
+        sys.stderr.write(f"kokoro-server: {error.message}{hint}\n")
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has closed the pipe

@@ -11,6 +11,7 @@ from kokoro_server.cli import bench, voices
 from kokoro_server.cli import main as cli
 from kokoro_server.config.settings import Settings
 from kokoro_server.observability import logs
+from tests import servers
 
 COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "settings", "doctor", "service")
 
@@ -98,6 +99,15 @@ def test_a_failure_is_one_line(arguments: list[str], says: str, capsys: pytest.C
     assert shown.err.startswith(f"kokoro-server: {says}")
     assert shown.err.count("\n") == 1
     assert list(Path().iterdir()) == []
+
+
+def test_a_missing_key_names_its_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with servers.running(servers.TINY, tmp_path / "log", API_KEYS="me=0123456789abcdef") as server:
+        for arguments in (["voices"], ["say", "Hello.", "-o", "hello.wav"], ["say", "5", "--explain"]):
+            assert cli.main([*arguments, "--url", server.url]) == 1
+            said = capsys.readouterr().err
+            assert said.startswith("kokoro-server: this server needs an API key")
+            assert said.endswith("; this command sends that of KOKORO_API_KEY\n")
 
 
 def test_no_player_is_one_line_that_names_the_way_out(
