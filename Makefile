@@ -5,7 +5,7 @@
 PYTHON  ?= python3
 # torch, onnx, or empty: torch where an NVIDIA driver answers, else onnx, which is faster on a CPU and much smaller.
 BACKEND ?=
-# Languages whose dictionaries are large, to install beside the others: ja, zh, or both.
+# Languages whose dictionaries are large, to install beside the others: of ja, zh and zh-1-1 (for Kokoro v1.1-zh).
 LANGUAGES ?=
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -18,8 +18,8 @@ ifneq ($(filter-out torch onnx,$(BACKEND)),)
 $(error BACKEND=$(BACKEND): must be torch or onnx)
 endif
 
-ifneq ($(filter-out ja zh,$(LANGUAGES)),)
-$(error LANGUAGES=$(LANGUAGES): must be of ja and zh)
+ifneq ($(filter-out ja zh zh-1-1,$(LANGUAGES)),)
+$(error LANGUAGES=$(LANGUAGES): must be of ja, zh and zh-1-1)
 endif
 
 .PHONY: serve test test-backends test-asr test-browser test-npm test-hosts test-clients test-dashboards test-cluster test-slow test-faults test-soak test-chaos lint types audit bench docs release-check screenshots clean
@@ -153,7 +153,7 @@ $(VENV)/.torch: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt -e '.[torch]'
 	@touch $@
 
-$(VENV)/.ja $(VENV)/.zh: $(VENV)/.$(ENGINE)
+$(VENV)/.ja $(VENV)/.zh $(VENV)/.zh-1-1: $(VENV)/.$(ENGINE)
 	$(PIP) install -c constraints.txt 'kokoro-server[$(@:$(VENV)/.%=%)]'
 	@touch $@
 

@@ -216,7 +216,7 @@ class Expired(KokoroError, status=504, code="deadline_exceeded"):
 
 
 class SetupError(KokoroError, code="setup_error"):
-    """The server cannot start."""
+    """The server cannot start. The message says why, and what to do."""
 
 
 class ConfigError(SetupError, code="config_error"):

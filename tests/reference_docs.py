@@ -311,7 +311,7 @@ def _below(kind: type[KokoroError]) -> Iterator[type[KokoroError]]:
 def _advice(kind: type[KokoroError]) -> tuple[str, str]:
     """When it is raised, and what to do: the first sentence of its docstring, and the rest."""
     assert kind.__doc__, f"{kind.__name__} has no docstring"
-    when, _, advice = re.sub(r"([a-z0-9)`])\. (?=[A-Z`])", r"\1.\n", kind.__doc__, count=1).partition("\n")
+    when, _, advice = re.sub(r"([A-Za-z0-9)`])\. (?=[A-Z`])", r"\1.\n", kind.__doc__, count=1).partition("\n")
     return when, textwrap.dedent(advice)
 
 

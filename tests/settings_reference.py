@@ -6,8 +6,8 @@ import re
 import sys
 from functools import partial
 
+from kokoro_server.cli.settings import DocumentedSetting, entries, variables
 from kokoro_server.config.fields import SettingGroup
-from tests.env_example import Entry, entries, variables
 
 INTRODUCTION = """\
 # Settings
@@ -20,7 +20,8 @@ a default, so `kokoro-server serve` needs none of them.
 - The environment wins over `.env`. An empty value means the default.
 - A value that is not valid ends the start with one line that names the variable, the value and what is allowed.
 - Older names go on working. Both names of one setting with different values in the same place are an error.
-- `.env.example` in the repository holds all settings with their defaults. `GET /config` shows a running server's.
+- `kokoro-server settings` prints all settings with their defaults, in the form of `.env`; so does `.env.example` in the
+  repository. `GET /config` shows a running server's.
 
 There are three groups: [everyday settings](#everyday-settings), [settings for operators](#settings-for-operators) and
 [settings for experts](#settings-for-experts).
@@ -39,7 +40,7 @@ def render() -> str:
     return "\n".join(parts)
 
 
-def _section(entry: Entry) -> str:
+def _section(entry: DocumentedSetting) -> str:
     facts = [f"Default: `{entry.default}`" if entry.default else "Default: empty"]
     if entry.allowed:
         facts.append(entry.allowed)
@@ -48,7 +49,7 @@ def _section(entry: Entry) -> str:
     return f"### {entry.name}\n\n{' · '.join(facts)}\n\n{_marked_up(entry)}\n"
 
 
-def _marked_up(entry: Entry) -> str:
+def _marked_up(entry: DocumentedSetting) -> str:
     """The description in Markdown: settings and pages become links, other variables become code."""
     text = entry.description.replace("*", r"\*").replace("<", "&lt;")
     text = re.sub(r"\bdocs/([a-z-]+/[a-z-]+\.md)", r"[\1](../\1)", text)

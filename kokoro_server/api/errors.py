@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_COMPLAINTS = 5  # about one request
+MESSAGES = {"extra_forbidden": "there is no such field", "missing": "is required"}  # in place of pydantic's
 _CODES = {  # of HTTP's own errors
     400: "bad_request",
     404: "not_found",
@@ -102,7 +103,9 @@ def _describe(item: Mapping[str, Any]) -> tuple[str, str]:
     if item["type"] == "json_invalid":
         return "", f"the body is not valid JSON: {item['ctx']['error']} at character {item['loc'][-1]}"
     field = ".".join(str(part) for part in item["loc"] if part not in ("body", "path", "query"))
-    text = item["msg"]
+    text = MESSAGES.get(item["type"], item["msg"])
+    if item["type"] == "missing" and not field:
+        return "", "the body is missing"
     if item["type"] == TEXT_OR_PHONEMES:
         return "text", text
     if item["type"] not in ("missing", "extra_forbidden"):
@@ -118,8 +121,13 @@ def _shortened(value: object) -> str:
 
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    code = _CODES.get(error.status_code, "http_error")
-    return error_response(request, error.status_code, code, str(error.detail), headers=error.headers)
+    code, message = _CODES.get(error.status_code, "http_error"), str(error.detail)
+    path = request.url.path if len(request.url.path) <= 60 else f"{request.url.path[:57]}..."
+    if message == "Not Found":  # Starlette's own words
+        message = f"there is no endpoint {path}; /docs lists them"
+    elif message == "Method Not Allowed":
+        message = f"{path} takes no {request.method}; /docs lists the endpoints"
+    return error_response(request, error.status_code, code, message, headers=error.headers)
 
 
 async def on_exhausted(request: HTTPConnection, error: Exception) -> JSONResponse:

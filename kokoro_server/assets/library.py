@@ -164,18 +164,25 @@ def _check(name: str, path: Path, digest: str, size: int) -> FileCheck:
 
 def _from_path(cache: AssetCache, path: Path, catalog: Catalog) -> Assets:
     """Weights from the user's file: a published model with a pinned hash, or converted weights beside a manifest."""
-    if not path.is_file():
-        raise AssetError(f"{path}: no such file; KOKORO_MODEL_PATH must name a Kokoro-82M v1.0 model file")
-    digest = files.sha256(path)
+    digest = checked_path(path, catalog=catalog)
     for model in catalog.models:
         if model.sha256 == digest:
             given = [sources.ModelSource("path", model, lambda _staging: path)]
             voice_sources = _voice_sources("path", path, catalog)
             return replace(_cached_or_fetched(cache, [model], given, voice_sources, catalog), source="path")
     home = AssetCache(path.parent)
-    for record in home.records():
-        if record.sha256 == digest:
-            return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path", digest)
+    [record, *_] = (record for record in home.records() if record.sha256 == digest)
+    return Assets(path, _voices_for(home, cache, path, catalog), record.precision, "path", digest)
+
+
+def checked_path(path: Path, *, catalog: Catalog = CATALOG) -> str:
+    """Returns the sha256 of a model file that the user names. Raises AssetError for one that cannot be used."""
+    if not path.is_file():
+        raise AssetError(f"{path}: no such file; KOKORO_MODEL_PATH must name a Kokoro-82M v1.0 model file")
+    digest = files.sha256(path)
+    converted = (record.sha256 for record in AssetCache(path.parent).records())
+    if digest in (*(model.sha256 for model in catalog.models), *converted):
+        return digest
     known = "; ".join(f"{model.name} {model.sha256}" for model in catalog.models)
     raise AssetError(
         f"{path}: wrong content, got sha256 {digest} ({path.stat().st_size} bytes), expected one of: {known}; "

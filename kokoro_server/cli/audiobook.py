@@ -11,6 +11,7 @@ from pathlib import Path
 from kokoro_server.cli import CommandFailed
 from kokoro_server.cli.backends import open_backend
 from kokoro_server.cli.dry_run import describe, estimated_time
+from kokoro_server.cli.options import OFF
 from kokoro_server.cli.progress import BookProgressBar, clock, quiet_beside_bar
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadModel
@@ -26,7 +27,8 @@ log = logging.getLogger(__name__)
 FORMATS: dict[str, BookFormat] = {".m4b": "m4b", ".mp3": "mp3", ".opus": "opus", ".flac": "flac"}
 PLAIN = (".txt", ".md")  # files that -f says as plain text, unless an option is given that only books have
 NAMED_AS_FILES = (".epub", ".pdf", ".docx")  # nobody says such a word: a name that is mistyped is not read aloud
-BOOK_OPTIONS = ("dry_run", "chapters", "dialogue_voice", "voice_of", "read_along", "format", "keep_work")
+BOOK_OPTIONS = ("dry_run", "chapters", "dialogue_voice", "voice_of", "loudness", "read_along", "format", "keep_work")
+LOUDNESS = -18.0  # LUFS
 LONGEST_NAME = 1_000  # characters; a longer text is no file's name
 
 
@@ -126,7 +128,7 @@ def _options(options: argparse.Namespace, book: Book) -> Options:
         dialogue_voice=options.dialogue_voice,
         cast=dict(options.voice_of),
         chapters=chosen(options.chapters, len(book.chapters)) if options.chapters else None,
-        loudness=options.loudness,
+        loudness=None if options.loudness == OFF else options.loudness or LOUDNESS,
     )
 
 

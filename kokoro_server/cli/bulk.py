@@ -15,7 +15,7 @@ from pathlib import Path
 from kokoro_server.api.schemas.speech import TTSRequest
 from kokoro_server.api.speech import parse_line
 from kokoro_server.cli import CommandFailed
-from kokoro_server.cli.backends import open_backend
+from kokoro_server.cli.backends import check_speech, open_backend
 from kokoro_server.cli.progress import BulkProgressBar, clock, quiet_beside_bar
 from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.config.settings import Settings
@@ -36,6 +36,7 @@ CORES_PER_PROCESS = 4  # for each process that asks a server: it may be on this 
 
 def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
+    check_speech(settings, options.url or options.address, options.voice)
     settings = quiet_beside_bar(settings)
     with folder(options.out), ExitStack() as stack:
         source = _source(options.input, options.out)

@@ -24,6 +24,7 @@ from kokoro_server.assets import files, library
 from kokoro_server.audio.formats import FORMATS
 from kokoro_server.cli import CommandFailed, sinks
 from kokoro_server.config.access import CHALLENGE, is_loopback
+from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import backends
 from kokoro_server.engine.cpu import build_cache
@@ -33,6 +34,10 @@ from kokoro_server.g2p.client import G2PClient
 from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import available_cores
 from kokoro_server.runtime.sockets import bind
+from kokoro_server.synthesis.speech_backend import voices_of
+from kokoro_server.text.lexicon import Lexicon
+from kokoro_server.voices.custom import catalogued
+from kokoro_server.voices.custom.keeper import check_defaults
 
 NEEDED_BYTES = 1_000_000_000  # the weights, and while they are converted the model files too
 G2P_MODULES = ("spacy", "espeakng_loader", "phonemizer", "num2words")
@@ -148,9 +153,8 @@ def encoders(_settings: Settings) -> Finding:
 
 
 def weights(settings: Settings) -> Finding:
-    if settings.model_path and not settings.model_path.is_file():
-        return Finding(f"{settings.model_path} is not there", "KOKORO_MODEL_PATH must name a model file", wrong=True)
     if settings.model_path:
+        library.checked_path(settings.model_path)
         return Finding(str(settings.model_path))
     checks = library.verify(settings.cache_dir, partial(build_cache.made_from, settings.cache_dir))
     bad = [check for check in checks if not check.ok]
@@ -174,6 +178,14 @@ def build(settings: Settings) -> Finding:
     if not usable:
         return Finding("the first start will build it", "'kokoro-server assets build' does so ahead of time")
     return Finding(", ".join(usable))
+
+
+def voices(settings: Settings) -> Finding:
+    """The settings that name voices and words: VOICES_PATH, MODELS_PATH, DEFAULT_VOICE, LEXICON_PATH."""
+    check_defaults(settings)
+    if settings.lexicon_path:
+        Lexicon.load(settings.lexicon_path)
+    return Finding(f"{len(voices_of(catalogued(settings)))}, the usual one {speech_defaults.get().voice()}")
 
 
 def disk(settings: Settings) -> Finding:
@@ -260,5 +272,5 @@ def player(_settings: Settings) -> Finding:
 
 CHECKS: dict[str, Check] = {
     check.__name__: check
-    for check in (python, backend, device, encoders, weights, build, disk, g2p, port, keys, player)
+    for check in (python, backend, device, encoders, weights, build, voices, disk, g2p, port, keys, player)
 }

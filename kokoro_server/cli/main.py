@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from kokoro_server import __version__
 from kokoro_server.cli import RunCommand
-from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader
+from kokoro_server.cli.options import add_bulk, add_mcp, add_models, add_say, add_screen_reader, count, port, server_url
 from kokoro_server.client.errors import ClientError
 from kokoro_server.config.defaults import SpeechDefaults, speech_defaults
 from kokoro_server.config.settings import Settings
 from kokoro_server.config.sources import export_otel
-from kokoro_server.errors import ConfigError, KokoroError
+from kokoro_server.errors import ConfigError, KokoroError, Unauthorized
 from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import thread_count
 
@@ -41,7 +41,7 @@ examples:
   kokoro-server service install                          starts when you log in
   kokoro-server doctor                                   when something does not work
 
-Settings come from the environment and from .env; .env.example explains each. 'COMMAND --help' shows its options."""
+Settings come from the environment and from .env; 'settings' explains each. 'COMMAND --help' shows its options."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.run(settings, options)
         return status
     except (KokoroError, ClientError) as error:
-        sys.stderr.write(f"kokoro-server: {error.message}\n")
+        hint = "; this command sends that of KOKORO_API_KEY" if error.code == Unauthorized.code else ""
+        sys.stderr.write(f"kokoro-server: {error.message}{hint}\n")
         return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has closed the pipe
@@ -110,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
 
     voices = commands.add_parser("voices", help="list the voices: name, language, gender, grade")
     voices.add_argument("-l", "--language", metavar="LANG", help="only those of a language, such as en-GB or ja")
-    voices.add_argument("--url", help="those of a running server")
+    voices.add_argument("--url", type=server_url, help="those of a running server")
     voices.set_defaults(run=_command("voices"))
 
     add_models(commands, _command("models"))
@@ -138,9 +139,12 @@ def _parser() -> argparse.ArgumentParser:
     add_mcp(commands, _command("mcp"))
     add_screen_reader(commands, _command("screen_reader"))
 
+    shown = commands.add_parser("settings", help="print every setting, with its default and what it means, as a .env")
+    shown.set_defaults(run=_command("settings"))
+
     doctor = commands.add_parser(
         "doctor",
-        help="check Python, backend, device, encoders, model, disk, G2P and port, and say what to do about each",
+        help="check all that the server needs, and say what to do about each fault",
         description="Checks everything that the server needs. Exits with 1 if something must be put right.",
     )
     doctor.set_defaults(run=_command("doctor"))
@@ -149,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_address(command: argparse.ArgumentParser, prefix: str = "") -> None:
     command.add_argument("--host", help=f"address to listen on (default: {prefix}HOST)")
-    command.add_argument("--port", type=int, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
+    command.add_argument("--port", type=port, help=f"port to listen on, 0 for a free one (default: {prefix}PORT)")
 
 
 def _add_service(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -190,7 +194,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="serve with Ray on this machine, or deploy it on a Ray cluster that runs",
         description="A replica is one device's whole server. For a cluster that stays, see deploy/ray-serve.yaml.",
     )
-    up.add_argument("--replicas", type=int, default=1, metavar="N", help="default: %(default)s")
+    up.add_argument("--replicas", type=count, default=1, metavar="N", help="default: %(default)s")
     _add_address(up)
     up.add_argument(
         "--ingress",
@@ -200,7 +204,7 @@ def _add_cluster(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     up.add_argument(
         "--replica-port",
-        type=int,
+        type=port,
         default=8900,
         metavar="PORT",
         help="of the first replica; the next ones follow (default: %(default)s)",
@@ -298,6 +302,7 @@ def _assets_list(settings: Settings, _options: argparse.Namespace) -> int:
     from kokoro_server.assets import library
     from kokoro_server.engine.cpu import build_cache
 
-    for line in (*library.listing(settings.cache_dir), *build_cache.listing(settings.cache_dir)):
+    listed = (*library.listing(settings.cache_dir), *build_cache.listing(settings.cache_dir))
+    for line in listed or (f"none in {settings.cache_dir}; 'kokoro-server assets fetch' fetches them",):
         sys.stdout.write(f"{line}\n")
     return 0

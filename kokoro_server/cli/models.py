@@ -59,6 +59,8 @@ def _list(_settings: Settings, models: Path, _options: argparse.Namespace) -> in
         sys.stdout.write(f"{name:<24} {codes:<12} {facts}\n")
     for name, reason in shelf.broken.items():
         sys.stdout.write(f"{name:<24} BROKEN: {reason}\n")
+    if not shelf.models and not shelf.broken:
+        sys.stdout.write(f"none in {models}; 'kokoro-server models add' adds one\n")
     return 0
 
 

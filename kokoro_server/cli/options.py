@@ -6,6 +6,7 @@ import argparse
 import math
 from pathlib import Path
 from typing import get_args
+from urllib.parse import urlsplit
 
 from kokoro_server.audio.formats import FORMATS, SUFFIXES
 from kokoro_server.cli import RunCommand
@@ -13,6 +14,8 @@ from kokoro_server.longform.books.options import LOUDEST, QUIETEST, BookFormat, 
 
 BOOK_FORMATS = get_args(BookFormat)
 SLOWEST, FASTEST = 0.25, 4.0
+MAX_PORT = 65_535
+OFF = math.inf  # of --loudness
 SAY_EXAMPLES = """\
 examples:
   kokoro-server say "Hello there."
@@ -74,7 +77,7 @@ def add_say(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: 
         help=f"write to a file: {' '.join(SUFFIXES)}; a book: .{' .'.join(BOOK_FORMATS)} or a folder",
     )
     say.add_argument("--subtitles", type=Path, metavar="FILE", help="write subtitles too: .srt or .vtt")
-    say.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    say.add_argument("--url", type=server_url, help="let a running server speak, such as http://127.0.0.1:8880")
     say.add_argument(
         "--explain", action="store_true", help="do not speak: show how the text would be read, and by which rules"
     )
@@ -100,7 +103,6 @@ def _add_book_options(say: argparse.ArgumentParser) -> None:
     book.add_argument(
         "--loudness",
         type=_loudness,
-        default=-18.0,
         metavar="LUFS",
         help="by EBU R 128, -40 to -10, or off (default: -18; peaks stay under -3 dB, as audiobook shops ask)",
     )
@@ -131,7 +133,7 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
         choices=FORMATS,
         help="of lines that name none (default: DEFAULT_FORMAT or wav; in shards, flac)",
     )
-    bulk.add_argument("--shards", type=_count, metavar="N", help="write WebDataset shards of N lines each, not files")
+    bulk.add_argument("--shards", type=count, metavar="N", help="write WebDataset shards of N lines each, not files")
     bulk.add_argument(
         "--verify",
         nargs="?",
@@ -139,11 +141,11 @@ def add_bulk(commands: argparse._SubParsersAction[argparse.ArgumentParser], run:
         metavar="MODEL",
         help="check with a Whisper model, by name or folder (default: base); adds word error rates to the manifest",
     )
-    bulk.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    bulk.add_argument("--url", type=server_url, help="let a running server speak, such as http://127.0.0.1:8880")
     bulk.add_argument("--address", metavar="RAY", help="let a Ray cluster speak: ray://HOST:10001, or auto")
     bulk.add_argument(
         "--processes",
-        type=_count,
+        type=count,
         metavar="N",
         help="processes that ask the server of --url (default: one for four cores)",
     )
@@ -156,7 +158,7 @@ def add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser], run: 
         help="speech as a tool of Claude Desktop, Cursor and others, by the Model Context Protocol",
         description="Speaks the Model Context Protocol on standard input and output. Programs start it; see the guide.",
     )
-    mcp.add_argument("--url", help="let a running server speak, such as http://127.0.0.1:8880")
+    mcp.add_argument("--url", type=server_url, help="let a running server speak, such as http://127.0.0.1:8880")
     mcp.add_argument(
         "--folder", type=Path, default=Path("~/Kokoro"), help="where files are written (default: %(default)s)"
     )
@@ -171,10 +173,26 @@ def add_screen_reader(commands: argparse._SubParsersAction[argparse.ArgumentPars
         help="add a module to your Speech Dispatcher",
         description="Adds a module to Speech Dispatcher 0.11 or newer, for you alone. It speaks through a server.",
     )
-    install.add_argument("--url", help="of the server (default: port PORT of this machine)")
+    install.add_argument("--url", type=server_url, help="of the server (default: port PORT of this machine)")
     install.add_argument("-v", "--voice", help="of programs that choose none (default: that of the server)")
     install.set_defaults(run=run, action="install")
     actions.add_parser("uninstall", help="remove it").set_defaults(run=run, action="uninstall")
+
+
+def port(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to {MAX_PORT}")
+    return int(text)
+
+
+def server_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return text
+    except ValueError:  # the port is no number, or too large
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not like http://127.0.0.1:8880")
 
 
 def _chapters(text: str) -> list[tuple[int, int | None]]:
@@ -191,8 +209,8 @@ def _role(text: str) -> tuple[str, str]:
     return name, voice
 
 
-def _loudness(text: str) -> float | None:
-    return None if text == "off" else _number(text, "neither off nor", QUIETEST, LOUDEST)
+def _loudness(text: str) -> float:
+    return OFF if text == "off" else _number(text, "neither off nor", QUIETEST, LOUDEST)
 
 
 def _speed(text: str) -> float:
@@ -209,7 +227,7 @@ def _number(text: str, refused: str, lowest: float, highest: float) -> float:
     return number
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, aclosing
 from pathlib import Path
 
 from kokoro_server.cli import CommandFailed, audiobook, sinks
-from kokoro_server.cli.backends import open_backend
+from kokoro_server.cli.backends import check_speech, open_backend
 from kokoro_server.cli.explain import explain
 from kokoro_server.cli.progress import SpeechProgress, clock, quiet_beside_bar
 from kokoro_server.config.defaults import speech_defaults
@@ -34,6 +34,8 @@ WRITE_BYTES = BYTES_PER_SECOND // 4  # in one write: it blocks while the player 
 def run(settings: Settings, options: argparse.Namespace, load: LoadModel = loader.load) -> int:
     """Run the command. `load` makes the model if no server is used; tests pass a small one."""
     document = audiobook.document(options)
+    cast = [voice for _, voice in options.voice_of]
+    check_speech(settings, options.url, options.voice, options.dialogue_voice, *cast, language=options.language)
     if audiobook.is_wanted(options, document):
         return audiobook.run(settings, options, document, load)
     text = audiobook.plain_text(document) if document else _text(options)

@@ -91,7 +91,7 @@ def _soundfile(path: Path, format: Format) -> Iterator[Write]:
         with soundfile.SoundFile(str(path), "w", SAMPLE_RATE, 1, format=container, subtype=subtype) as file:
             yield lambda pcm: file.buffer_write(pcm, "int16")
     except soundfile.SoundFileError as error:
-        raise CommandFailed(f"{path.name}: cannot be written: {error}") from error
+        raise OSError(f"{str(error).rstrip('.')}; is the disk full?") from error
 
 
 @contextmanager

@@ -36,7 +36,7 @@ NO_JOBS = Path("none")  # of JOBS_PATH
 class Settings(BaseModel):
     """All settings, each with its description. Only `load` reads the environment and `.env`.
 
-    `python -m tests.env_example` writes .env.example from the descriptions, `python -m tests.settings_reference`
+    `kokoro-server settings` and .env.example are written from the descriptions, `python -m tests.settings_reference`
     docs/operate/settings.md. They are docstrings that only these commands read: pydantic's `use_attribute_docstrings`
     would add 30 ms to every start on a slow CPU.
     """
@@ -52,7 +52,7 @@ class Settings(BaseModel):
     Clients send it as Authorization: Bearer KEY or as X-API-Key; docs/operate/security.md says how a WebSocket sends
     it. Empty: everyone may use the server."""
     api_key: SecretStr | None = setting(EVERYDAY, "KOKORO_API_KEY", None)
-    """The key that `kokoro-server say --url`, `voices --url` and the Python clients send to a server."""
+    """The key that the Python clients, and commands such as `kokoro-server say --url`, send to a server."""
     allowed_hosts: Hosts = setting(EVERYDAY, "ALLOWED_HOSTS", ())
     """More names by which clients may address a server without API keys, such as speech.example.org,*.example.org, or *
     for any. These always work: addresses, localhost, the machine's own name, names of one part such as kokoro, and

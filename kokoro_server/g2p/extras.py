@@ -9,7 +9,7 @@ from kokoro_server.errors import LanguageNotInstalled
 from kokoro_server.g2p import variants
 from kokoro_server.languages import Language
 
-# The modules that the extra named after the language's code installs.
+# The modules that the extra named after the language's code installs: see `advice`.
 MODULES = {
     languages.JA: ("fugashi", "jaconv", "unidic_lite"),
     languages.ZH: ("cn2an", "jieba", "ordered_set", "pypinyin"),
@@ -29,4 +29,5 @@ def require(language: Language) -> None:
 
 
 def advice(language: Language) -> str:
-    return f"pip install 'kokoro-server[{language.code}]', or in a checkout make serve LANGUAGES={language.code}"
+    extra = language.code.replace(".", "-")  # pip before 23.3 finds no extra with a dot
+    return f"pip install 'kokoro-server[{extra}]', or in a checkout make serve LANGUAGES={extra}"

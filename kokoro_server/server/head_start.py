@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ async def head_start(settings: Settings, load: Callable[[Settings], LoadedModel]
     g2p = g2p_child(settings)
     if g2p:
         await g2p.spawn()
+    # FastAPI silences it by `catch_warnings`, which a thread that does the same meanwhile may undo: `load` runs in one.
+    warnings.filterwarnings("ignore", "The '.*' attribute with value .* was provided to the `Field")
     model: Future[LoadedModel] = Future()
 
     def run() -> None:

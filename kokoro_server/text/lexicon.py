@@ -180,7 +180,7 @@ def _load(path: Path) -> dict[Language, LanguageLexicon]:
     try:
         tables = _parse_tables(tomllib.loads(path.read_bytes().decode("utf-8-sig")))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"LEXICON_PATH={path}: {error}") from error
+        raise ConfigError(f"LEXICON_PATH={path}: {getattr(error, 'strerror', None) or error}") from error
     lexicons = {language: LanguageLexicon(_entries(tables, language)) for language in LANGUAGES}
     log.info("lexicon loaded path=%s words=%d", path, sum(len(table) for table in tables.values()))
     return lexicons

@@ -178,7 +178,7 @@ def test_chinese_is_read_as_for_version_1_1(server: Server) -> None:
     if importlib.util.find_spec("pypinyin_dict") is None:
         status, code, message = refusal(speak(server, "chinese/zf_001", "你好。"))
         assert (status, code) == (400, "language_not_installed")
-        assert "kokoro-server[zh-1.1]" in message
+        assert "kokoro-server[zh-1-1]" in message
         return
     body = {"text": "你好，我是Alice。", "voice": "chinese/zf_001"}
     found = list[httpx.Response]()

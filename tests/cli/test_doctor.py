@@ -10,6 +10,7 @@ import torch
 from kokoro_server.cli import doctor
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine.cpu.instructions import instructions
+from kokoro_server.errors import AssetError
 from tests import hidden_modules
 from tests.servers import Server
 
@@ -26,12 +27,34 @@ def test_an_empty_cache_must_be_filled(settings: Settings) -> None:
     assert finding.advice == "kokoro-server assets fetch"
 
 
-def test_a_model_path_must_exist(settings: Settings, tmp_path: Path) -> None:
+def test_a_model_path_must_name_a_model(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "model.pth"
     settings = settings.model_copy(update={"model_path": path})
-    assert doctor.weights(settings).wrong
-    path.touch()
-    assert not doctor.weights(settings).wrong
+    with pytest.raises(AssetError, match="no such file; KOKORO_MODEL_PATH"):
+        doctor.weights(settings)
+    path.write_bytes(b"a login page")
+    with pytest.raises(AssetError, match="wrong content"):
+        doctor.weights(settings)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"voices_path": Path("/nowhere")},
+        {"lexicon_path": Path("/nowhere.toml")},
+        {"models_path": Path("/nowhere")},
+        {"default_voice": (("", "af_hart"),)},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_what_a_start_would_refuse_is_wrong(settings: Settings, wrong: dict[str, object]) -> None:
+    found = dict(doctor.run_checks(settings.model_copy(update=wrong)))["voices"]
+    assert found.wrong
+    assert next(iter(wrong)).upper() in found.detail
+
+
+def test_the_voices_are_counted(settings: Settings) -> None:
+    assert doctor.voices(settings) == doctor.Finding("54, the usual one af_heart")
 
 
 def test_a_cache_that_cannot_be_written_is_wrong_while_it_is_empty(

@@ -9,9 +9,11 @@ import pytest
 
 from kokoro_server.cli import bench, voices
 from kokoro_server.cli import main as cli
+from kokoro_server.config.settings import Settings
 from kokoro_server.observability import logs
+from tests import servers
 
-COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "doctor", "service")
+COMMANDS = ("serve", "g2p", "say", "voices", "assets", "bench", "settings", "doctor", "service")
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +54,13 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["say", "Hello.", "-f", "book.txt"], "not allowed with argument"),
         (["say", "Hello.", "-s", "9"], "'9' is not a number from 0.25 to 4"),
         (["say", "Hello.", "-s", "nan"], "'nan' is not a number from 0.25 to 4"),
+        (["serve", "--port", "70000"], "'70000' is not a whole number from 0 to 65535"),
+        (["g2p", "--port", "-1"], "'-1' is not a whole number from 0 to 65535"),
+        (["service", "install", "--print", "--port", "99999"], "'99999' is not a whole number"),
+        (["cluster", "up", "--replicas", "0"], "'0' is not a whole number from 1 on"),
+        (["say", "Hello.", "--url", "localhost:8880"], "'localhost:8880' is not like http://127.0.0.1:8880"),
+        (["voices", "--url", "http://localhost:port"], "is not like http://127.0.0.1:8880"),
+        (["mcp", "--url", "localhost"], "is not like http://127.0.0.1:8880"),
         (["sing"], "invalid choice: 'sing'"),
     ],
 )
@@ -71,6 +80,15 @@ def test_wrong_usage_is_refused(arguments: list[str], says: str, capsys: pytest.
         (["say", "Hello.", "-o", "hello.wav", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached"),
         (["voices", "--url", "http://127.0.0.1:9"], "http://127.0.0.1:9 cannot be reached"),
         (["voices", "-l", "klingon"], "unknown language 'klingon'; use one of en-US"),
+        (["voices", "-l", "de"], "no voice speaks de; models of other languages go into MODELS_PATH"),
+        (
+            ["say", "Hi", "-o", "a.wav", "-v", "nosuch"],
+            "there is no voice 'nosuch'; 'kokoro-server voices' lists them.",
+        ),
+        (["say", "Hi", "-o", "a.wav", "-l", "klingon"], "unknown language 'klingon'; use one of en-US"),
+        (["say", "Hi", "-o", "a.wav", "--loudness", "-18"], "--loudness is for books: name a document"),
+        (["say", "Hi", "-o", "a.wav", "--loudness", "off"], "--loudness is for books: name a document"),
+        (["bulk", "-", "out", "-v", "af_hart"], "there is no voice 'af_hart'; did you mean af_heart"),
         (["bench", "nothing"], "there is no benchmark 'nothing'; there are beginnings, bulk, "),
     ],
 )
@@ -83,12 +101,30 @@ def test_a_failure_is_one_line(arguments: list[str], says: str, capsys: pytest.C
     assert list(Path().iterdir()) == []
 
 
+def test_a_missing_key_names_its_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with servers.running(servers.TINY, tmp_path / "log", API_KEYS="me=0123456789abcdef") as server:
+        for arguments in (["voices"], ["say", "Hello.", "-o", "hello.wav"], ["say", "5", "--explain"]):
+            assert cli.main([*arguments, "--url", server.url]) == 1
+            said = capsys.readouterr().err
+            assert said.startswith("kokoro-server: this server needs an API key")
+            assert said.endswith("; this command sends that of KOKORO_API_KEY\n")
+
+
 def test_no_player_is_one_line_that_names_the_way_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["say", "Hello."]) == 1
     assert "-o FILE" in capsys.readouterr().err
+
+
+def test_settings_are_printed_as_a_file_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["settings"]) == 0
+    printed = capsys.readouterr().out
+    assert "# Port that the speech server listens on. 0 takes a free one.\nPORT=8880\n" in printed
+    assert "KOKORO_GROUPING=mixed" in printed  # also those for experts
+    Path(".env").write_text(printed)
+    assert Settings.load() == Settings.load(dotenv=None)
 
 
 def test_voices_are_listed_by_language(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +152,9 @@ def test_voices_of_ones_own_are_listed_and_explained(
     (tmp_path / "voices.json").write_text("{")
     assert cli.main(["voices"]) == 1
     assert f"VOICES_PATH={tmp_path}: voices.json: Expecting" in capsys.readouterr().err
+    monkeypatch.setenv("VOICES_PATH", "nowhere")
+    assert cli.main(["voices"]) == 1
+    assert capsys.readouterr().err.endswith("VOICES_PATH=nowhere: there is no such folder or file; create it\n")
 
 
 def test_voices_that_cannot_be_used_are_marked(

@@ -51,6 +51,24 @@ def test_a_failure_leaves_what_was_there_before(tmp_path: Path, suffix: str) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such limit")
+@pytest.mark.parametrize("suffix", [".wav", ".mp3", ".flac", ".pcm"])
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path, suffix: str) -> None:
+    import resource
+
+    path = tmp_path / f"tone{suffix}"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))  # bytes: a file that cannot grow
+        with pytest.raises(CommandFailed) as failed, sinks.audio_file(path) as write:
+            write_much(write)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert failed.value.message.startswith(f"{path}: cannot be written: ")
+    assert any(words in failed.value.message for words in ("is the disk full?", "File too large"))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [("nowhere/a.wav", "No such file"), ("folder.wav", "is not a file"), ("a.txt", ".mp3"), ("a", "must be one of")],

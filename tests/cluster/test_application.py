@@ -12,11 +12,11 @@ pytest.importorskip("ray")
 from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
 from ray.serve.schema import ServeDeploySchema
 
+from kokoro_server.cli.settings import variables
 from kokoro_server.cluster import local
 from kokoro_server.cluster.application import build
 from kokoro_server.cluster.options import ClusterOptions
 from kokoro_server.cluster.router import QueuedAudioRouter
-from tests.env_example import variables
 
 pytestmark = pytest.mark.cluster
 

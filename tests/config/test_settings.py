@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server.cli.settings import entries, render, variables
 from kokoro_server.config.fields import SettingGroup
 from kokoro_server.config.public import public
 from kokoro_server.config.settings import Settings, given_texts
 from kokoro_server.errors import ConfigError
-from tests import env_example, settings_reference
-from tests.env_example import variables
+from tests import settings_reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -233,7 +233,7 @@ def test_env_example_explains_every_setting_and_only_those() -> None:
 
 def test_env_example_is_what_the_settings_say_of_themselves() -> None:
     """When it is not: `python -m tests.env_example > .env.example`."""
-    assert (ROOT / ".env.example").read_text() == env_example.render()
+    assert (ROOT / ".env.example").read_text() == render()
 
 
 def test_the_reference_is_what_the_settings_say_of_themselves() -> None:
@@ -242,7 +242,7 @@ def test_the_reference_is_what_the_settings_say_of_themselves() -> None:
 
 
 def test_every_setting_is_described_and_at_most_twenty_are_for_every_day() -> None:
-    groups = [list(env_example.entries(group)) for group in SettingGroup]
+    groups = [list(entries(group)) for group in SettingGroup]
     assert all(entry.description for entries in groups for entry in entries)
     assert sum(map(len, groups)) == len(Settings.model_fields)
     assert len(groups[0]) <= 20

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server.cli.settings import variables
 from tests import hidden_modules, image_requirements
 from tests.cpu_requirements import ROOT, normal
-from tests.env_example import variables
 from tests.image_requirements import FOLDER
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from kokoro_server import __version__
+from kokoro_server.cli.settings import variables
 from kokoro_server.observability import tracing
 from kokoro_server.observability.metrics import Metrics
 from tests.cpu_requirements import ROOT
-from tests.env_example import variables
 
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "kokoro-server"

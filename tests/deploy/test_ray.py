@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from kokoro_server.cli.settings import variables
 from tests.cpu_requirements import ROOT
 from tests.deploy.test_manifests import DEPLOY, TARGETS
-from tests.env_example import variables
 
 MANIFEST = DEPLOY / "kubernetes" / "rayservice.yaml"
 OBJECTS: list[dict[str, Any]] = list(yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8")))

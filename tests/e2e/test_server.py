@@ -106,7 +106,7 @@ def test_text_without_a_single_break_is_spoken_whole(tiny_server: Server) -> Non
         ({"text": "hi", "speed": 9}, 422, "invalid_input", "speed: Input should be less than or equal to 4 (got 9)"),
         ({"text": "hi", "speed": "fast"}, 422, "invalid_input", "speed: Input should be a valid number"),
         ({"text": "hi", "format": "exe"}, 422, "invalid_input", "format: Input should be 'wav'"),
-        ({"text": "hi", "volumen": 3}, 422, "invalid_input", "volumen: Extra inputs are not permitted"),
+        ({"text": "hi", "volumen": 3}, 422, "invalid_input", "volumen: there is no such field"),
     ],
 )
 def test_bad_input_is_refused_in_words(
@@ -125,6 +125,25 @@ def test_a_body_that_is_no_json_object_is_refused(tiny_server: Server, content: 
     response = httpx.post(f"{tiny_server.url}/tts", content=content, headers={"content-type": "application/json"})
     assert response.status_code in (400, 422)
     assert response.json()["error"]["message"]
+
+
+def test_a_missing_body_is_named(tiny_server: Server) -> None:
+    response = httpx.post(f"{tiny_server.url}/tts", headers={"content-type": "application/json"})
+    assert response.json()["error"]["message"] == "the body is missing"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "says"),
+    [
+        ("GET", "/tss", 404, "there is no endpoint /tss; /docs lists them"),
+        ("GET", "/v1/v1/audio/speech", 404, "there is no endpoint /v1/v1/audio/speech; /docs lists them"),
+        ("DELETE", "/tts", 405, "/tts takes no DELETE; /docs lists the endpoints"),
+    ],
+)
+def test_a_wrong_address_is_named(tiny_server: Server, method: str, path: str, status: int, says: str) -> None:
+    response = httpx.request(method, f"{tiny_server.url}{path}")
+    assert response.status_code == status
+    assert response.json()["error"]["message"] == says
 
 
 def test_nan_speed_is_refused(tiny_server: Server) -> None:

@@ -24,6 +24,26 @@ from kokoro_server.server.processes import run, supervisor
 from kokoro_server.server.head_start import head_start
 print(json.dumps(sorted(sys.modules)))
 """
+WARNINGS_TURNED_ON_AND_OFF = """
+import asyncio, threading, time, warnings
+from kokoro_server.config.settings import Settings
+from kokoro_server.server.head_start import head_start
+
+imported = threading.Event()
+
+def load(_settings):  # as packages of the model do
+    while not imported.is_set():
+        with warnings.catch_warnings():
+            time.sleep(0.0005)
+
+async def start():
+    await head_start(Settings.load({"G2P_SERVICE_URL": "http://127.0.0.1:9"}, dotenv=None), load)
+    from kokoro_server.server.app import create_app
+    create_app(Settings(), lambda _settings: None)
+    imported.set()
+
+asyncio.run(start())
+"""
 
 
 async def test_the_model_is_loaded_while_the_caller_goes_on():
@@ -56,6 +76,13 @@ async def test_the_g2p_service_has_been_launched():
     finally:
         await begun.g2p.stop(0)
         await begun.g2p.stop()  # as the application and `run` both do
+
+
+def test_a_start_warns_of_nothing_while_the_model_is_loaded():
+    done = subprocess.run(
+        [sys.executable, "-c", WARNINGS_TURNED_ON_AND_OFF], check=True, capture_output=True, text=True
+    )
+    assert done.stderr == ""
 
 
 def test_a_start_imports_little_before_it_launches_what_takes_longest():

@@ -73,6 +73,8 @@ class CustomVoices:
         self._refreshing: asyncio.Task[None] | None = None
         try:
             self._load(self._files.versions())
+        except FileNotFoundError as error:
+            raise ConfigError(f"VOICES_PATH={path}: there is no such folder or file; create it") from error
         except (OSError, ValueError, BadRequest) as error:
             raise ConfigError(f"VOICES_PATH={path}: {error}") from error
 

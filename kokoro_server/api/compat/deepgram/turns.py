@@ -136,7 +136,7 @@ class _Conversation(DeepgramListener):
 
     async def _speak(self, text: str | None) -> None:
         if text is None:
-            raise InvalidInput("text: Field required", field="text")
+            raise InvalidInput("text: is required", field="text")
         turn = self._open_turn()
         if turn is None:
             if len(self._turns) >= MAX_TURNS:

@@ -109,7 +109,7 @@ class _Conversation(DeepgramListener):
             raise BadRequest("the connection is closing; only Clear is still accepted")
         if message.type == "Speak":
             if message.text is None:
-                raise InvalidInput("text: Field required", field="text")
+                raise InvalidInput("text: is required", field="text")
             await self._text.append_message(message.text)
         elif message.type == "Flush":
             await self._text.flush()
