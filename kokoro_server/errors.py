@@ -25,6 +25,7 @@ KokoroError                   500  internal_error
 ├── TextTooLong               413  text_too_long
 ├── ClipTooLong               413  clip_too_long
 ├── NotJson                   415  not_json
+├── RangeTooFar               416  range_not_satisfiable (Content-Range)
 ├── TooBusy                   429  too_busy            (Retry-After)
 │   ├── RateLimited           429  rate_limited
 │   ├── TooManyAtOnce         429  too_many_at_once
@@ -165,6 +166,10 @@ class ClipTooLong(KokoroError, status=413, code="clip_too_long"):
 
 class NotJson(KokoroError, status=415, code="not_json"):
     """A web page sent a body that is not marked as JSON. Send `Content-Type: application/json`."""
+
+
+class RangeTooFar(KokoroError, status=416, code="range_not_satisfiable"):
+    """The part of the file that `Range` asks for does not exist. `Content-Range` has the file's size."""
 
 
 class TooBusy(KokoroError, status=429, code="too_busy"):

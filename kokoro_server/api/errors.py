@@ -27,6 +27,7 @@ from kokoro_server.errors import (
     for_client,
     is_exhausted,
 )
+from kokoro_server.observability.logs import LoggedBefore, outage
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,7 +62,7 @@ def error_response(
 async def on_kokoro_error(request: HTTPConnection, error: Exception) -> JSONResponse:
     assert isinstance(error, KokoroError)
     if error.status >= 500:
-        log.error("request failed code=%s message=%s", error.code, error.message)
+        log.error("request failed code=%s message=%s", error.code, error.message, extra=outage(error))
     error = for_client(error)
     headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))} if error.retry_after is not None else {}
     if isinstance(error, Unauthorized):
@@ -138,7 +139,9 @@ async def on_exhausted(request: HTTPConnection, error: Exception) -> JSONRespons
     return await on_kokoro_error(request, for_client(error))
 
 
-async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
+async def on_unexpected(request: Request, error: Exception) -> Response:
+    if isinstance(error, LoggedBefore):  # the response has begun, and is broken off
+        return Response(status_code=KokoroError.status)
     return await on_kokoro_error(request, for_client(error))
 
 

@@ -28,7 +28,7 @@ from kokoro_server.api.state import app_state, get_services
 from kokoro_server.audio.render import Rendering, render_fast
 from kokoro_server.errors import KokoroError, for_client
 from kokoro_server.observability import tracing
-from kokoro_server.observability.logs import LoggedBefore, request_id
+from kokoro_server.observability.logs import LoggedBefore, outage, request_id
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.utterance import Segment
 
@@ -195,7 +195,7 @@ def _track_stream(stats: StreamStats) -> Iterator[None]:
     except Exception as error:
         stats.failed += 1
         bug = None if isinstance(error, KokoroError) else error
-        log.error("stream broken off stream_id=%s error=%r", request_id.get(), error, exc_info=bug)
+        log.error("stream broken off stream_id=%s error=%r", request_id.get(), error, exc_info=bug, extra=outage(error))
         raise StreamAborted from error
     else:
         stats.completed += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from kokoro_server.assets.models import folder, hub, install
@@ -39,14 +40,9 @@ def _add(settings: Settings, models: Path, options: argparse.Namespace) -> int:
         path = install.from_hub(source.removeprefix(HUB), settings.cache_dir, own_card)
     else:
         path = Path(source).expanduser()
-    added = install.add(path, models, options.name, own_card)
+    added = install.add(path, models, options.name, own_card, partial(_check_all, settings))
     if fetched:
         hub.discard(path)
-    try:
-        _check_all(settings, added)
-    except BaseException:  # also Ctrl-C
-        install.remove(added.name, models)
-        raise
     sys.stdout.write(f"{added.name} added; restart the server, then speak with {added.name}/{added.default_voice}\n")
     return 0
 

@@ -7,11 +7,14 @@ import sys
 import time
 from contextvars import ContextVar
 
+from kokoro_server.errors import G2PUnavailable
 from kokoro_server.observability import tracing
 
 FORMAT = "%(asctime)s %(levelname)-7s %(request)s%(trace)s %(name)s %(message)s"
 # Libraries that log every request or every download at INFO.
 NOISY_LOGGERS = ("httpx", "httpcore", "huggingface_hub", "filelock", "urllib3", "uvicorn.error")
+
+OUTAGE_INTERVAL = 60.0  # seconds between two lines about requests that fail because the G2P service is out
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
@@ -24,6 +27,33 @@ class RequestIdFilter(logging.Filter):
         record.request = request_id.get()
         record.trace = f" trace_id={span.trace_id}" if span is not None else ""
         return True
+
+
+class OutageFilter(logging.Filter):
+    """Lets one line a minute through about the requests that an outage fails: the outage has lines of its own.
+
+    These lines are marked by `outage`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = -OUTAGE_INTERVAL
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not getattr(record, "outage", False):
+            return True
+        if (now := time.monotonic()) - self._last < OUTAGE_INTERVAL:
+            self._left_out += 1
+            return False
+        record.msg = f"{record.msg} left_out={self._left_out}" if self._left_out else record.msg
+        self._last, self._left_out = now, 0
+        return True
+
+
+def outage(error: BaseException) -> dict[str, bool]:
+    """The `extra` of a line about a request that failed."""
+    return {"outage": isinstance(error, G2PUnavailable)}
 
 
 class LoggedBefore(Exception):
@@ -48,6 +78,7 @@ def configure(level: str, process: str | None = None) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter(FORMAT.replace("%(name)s", f"{process} %(name)s") if process else FORMAT))
     handler.addFilter(RequestIdFilter())
+    handler.addFilter(OutageFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
     # FORMAT shows neither the source line nor the thread or process, so logging need not look them up for each record.
@@ -63,6 +94,7 @@ def configure_child(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s%(trace)s %(message)s"))
     handler.addFilter(RequestIdFilter())
+    handler.addFilter(OutageFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 
-from kokoro_server.errors import InvalidInput
+from kokoro_server.errors import InvalidInput, UnknownVoice
 from kokoro_server.voices.names import resolve
 
 MAX_PARTS = 8  # of a mix
@@ -33,6 +33,10 @@ def parse(spec: str, known: Collection[str]) -> dict[str, int]:
     weights: dict[str, Fraction] = {}
     for sign, text in texts:
         name, weight = _part(text.strip(), spec)
+        if "/" in name and len(texts) > 1 and name not in known:
+            raise UnknownVoice(
+                f"voice {name!r} is of another model; all voices of a mix are of one model", field="voice"
+            )
         name = resolve(name, known)
         before = weights.get(name, Fraction(0))
         if before and (before < 0) != (sign == "-"):
@@ -52,7 +56,7 @@ def model_of(spec: str) -> str | None:
 
 def without_model(spec: str, model: str) -> str:
     """The mix as the model knows it."""
-    return re.sub(rf"(?<![\w./-]){re.escape(model)}/", "", spec)
+    return re.sub(rf"(?<![\w./]){re.escape(model)}/", "", spec)
 
 
 def check(spec: str, names: Collection[str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -255,6 +257,16 @@ def test_too_many_files(fake: FakeHub, tmp_path: Path) -> None:
     fake.entries = [ENTRY | {"rfilename": f"voices/df_{number}.bin"} for number in range(hub.MAX_FILES + 1)]
     with pytest.raises(AssetError, match="has 1101 files"):
         fetch(tmp_path)
+
+
+def test_a_download_that_nobody_finishes_is_removed_after_a_week(fake: FakeHub, tmp_path: Path) -> None:
+    for commit, days in (("a0", 8), ("b0", 6)):
+        left = tmp_path / "cache" / "hub" / commit
+        (left / "other-model").mkdir(parents=True)
+        (left / "other-model" / ".model.safetensors.unfinished").write_bytes(b"half")
+        os.utime(left, (time.time() - days * 86_400,) * 2)
+    fetch(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "cache" / "hub").iterdir()) == ["b0", COMMIT]
 
 
 @pytest.mark.parametrize("name", ["german", "a/b/c", "../x", "a/..", "https://x/y", "", "a/b?c", "a/" + "b" * 200])

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 
 from kokoro_server.assets.models import folder, install, weights
 from kokoro_server.assets.models.folder import ModelFolder
+from kokoro_server.engine.model import skeleton
 from kokoro_server.engine.protocol import MAX_TOKENS, STYLE_DIM
 from kokoro_server.errors import AssetError, ConfigError
 from kokoro_server.voices.of_model import check_packs
@@ -221,6 +222,17 @@ def test_names_of_other_savers_are_understood(tmp_path: Path) -> None:
     state = weights.read(tmp_path / "a.safetensors", shapes)
     assert state["decoder.c.weight_g"].sum() == 2
     assert state["decoder.c.weight_v"].sum() == 0
+
+
+def test_a_conversion_that_was_killed_is_made_again(tmp_path: Path) -> None:
+    model = folder.read(other_models.write(tmp_path / "german"))
+    left = tmp_path / "cache" / "models" / "00.safetensors.unfinished"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    made = weights.ensure(
+        tmp_path / "cache", model.weights, model.config, lambda: skeleton.shapes(model.config.content)
+    )
+    assert [*left.parent.iterdir()] == [made.path]
 
 
 PACK = np.full((MAX_TOKENS, STYLE_DIM), 0.5, np.float32)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,27 @@ def test_what_a_killed_command_has_left_is_not_added(models: Path, tmp_path: Pat
     other_models.write(tmp_path / "from" / "german")
     assert cli.main(["models", "add", "from/german"]) == 0
     assert sorted(path.name for path in (models / "german" / "voices").iterdir()) == ["df_anna.bin", "dm_bert.bin"]
+
+
+KILLED = """\
+import os, shutil, signal
+from kokoro_server.cli import main
+from kokoro_server.engine import folders
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+{what} = die
+main.main(["models", "add", "from/german"])
+"""
+
+
+@pytest.mark.parametrize("what", ["shutil.copyfile", "folders.converted"])
+def test_what_a_killed_command_has_left_is_removed_by_the_next(what: str, models: Path, tmp_path: Path) -> None:
+    other_models.write(tmp_path / "from" / "german")
+    ended = subprocess.run([sys.executable, "-c", KILLED.format(what=what)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (left,) = models.iterdir()
+    assert left.name.startswith(".")  # a server leaves it out: it has not been checked
+    assert cli.main(["models", "add", "from/german"]) == 0
+    assert [path.name for path in models.iterdir()] == ["german"]
 
 
 def test_a_wrong_model_is_not_added(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

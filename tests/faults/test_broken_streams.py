@@ -23,6 +23,7 @@ def test_a_stream_that_breaks_off_is_one_line_of_the_log(tmp_path: Path, shared_
         assert all(pool.map(lambda _: is_broken_off(server), range(STREAMS)))
         assert server.stop() == 0
         assert server.lines().count("stream broken off") == STREAMS
+        assert "internal_error" not in server.lines()
         assert "Traceback" not in server.lines()
 
 

@@ -7,8 +7,10 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from websockets.sync.client import connect
 
 from tests import servers
 from tests.faults.checks import injected
@@ -78,3 +80,17 @@ async def test_a_killed_child_comes_back(faulty: Server) -> None:
         sent += [asyncio.create_task(fault.post(text=f"Later number {n}.")) for n in range(REQUESTS)]
         assert {(await task).status_code for task in sent} == {200}
         assert faulty.child_pid() != before
+
+
+def test_an_outage_has_lines_in_the_log_and_each_request_none(log_file: Path) -> None:
+    port = servers.free_port()
+    with servers.running(servers.TINY, log_file, G2P_SERVICE_URL=f"http://127.0.0.1:{port}") as server:
+        assert [servers.say(server, f"Hello {number}.").status_code for number in range(20)] == [503] * 20
+        with connect(f"{server.url.replace('http', 'ws')}/tts/ws") as session:
+            session.send('{"type": "append", "text": "Hello."}')
+            session.send('{"type": "close"}')
+            assert any("g2p_unavailable" in str(message) for message in session)
+        assert server.lines().count("g2p_unavailable") == 1
+        assert server.lines().count("degraded reason=g2p") == 1
+        with fake_g2p.running(port):
+            servers.wait_for(lambda: "no longer degraded reason=g2p" in server.lines())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kokoro_server.assets.models import folder
-from kokoro_server.errors import AssetError, Unavailable
+from kokoro_server.errors import AssetError, Unavailable, UnknownVoice
 from kokoro_server.voices import VoiceSnapshot
 from kokoro_server.voices.contents import VoiceContents
 from kokoro_server.voices.of_model import ModelVoices, check_packs, some_styles
@@ -89,3 +89,24 @@ def test_styles_for_a_calibration_are_of_several_voices(tmp_path: Path) -> None:
     assert len(some_styles(model, 8, 30)) == 2
     (one,) = some_styles(model, 1, 30)
     assert (one == voices(model.path).pack("german/df_anna")[29]).all()
+
+
+@pytest.mark.parametrize(
+    ("spec", "canonical"),
+    [
+        ("german/df_anna(0.3)+german/dm_bert(0.7)", "german/df_anna(3)+dm_bert(7)"),
+        (" german/df_anna , german/dm_bert ", "german/df_anna+dm_bert"),
+        ("german/df_anna-german/dm_bert(0.5)", "german/df_anna(2)-dm_bert(1)"),
+        ("german/df_anna-dm_bert(0.5)", "german/df_anna(2)-dm_bert(1)"),
+    ],
+)
+def test_every_voice_of_a_mix_may_name_the_model(spec: str, canonical: str, tmp_path: Path) -> None:
+    assert voices(described(tmp_path)).canonical(spec) == canonical
+
+
+@pytest.mark.parametrize("spec", ["af_heart+german/df_anna", "german/df_anna+af_heart", "german/df_anna+swiss/df_anna"])
+def test_a_mix_of_two_models_is_refused(spec: str, tmp_path: Path) -> None:
+    both = VoiceSnapshot({"af_heart": tmp_path}, {}, models={"german": ModelVoices(folder.read(described(tmp_path)))})
+    with pytest.raises(UnknownVoice, match=r"all voices of a (mix|request) are of one model") as refused:
+        both.canonical(spec)
+    assert refused.value.field == "voice"

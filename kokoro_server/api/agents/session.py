@@ -19,6 +19,7 @@ from kokoro_server.batching.tickets import Ticket
 from kokoro_server.engine.protocol import SAMPLE_RATE
 from kokoro_server.errors import KokoroError, NothingToSay, for_client
 from kokoro_server.observability import tracing
+from kokoro_server.observability.logs import outage
 from kokoro_server.synthesis.services import Services
 from kokoro_server.synthesis.utterance import Segment
 
@@ -221,7 +222,8 @@ class AgentSession:
         except NothingToSay:
             pass  # a language model may write a bare "—" or an emoji: not an error
         except KokoroError as error:
-            log.warning("sentence failed id=%d code=%s message=%s", sentence.id, error.code, error.message)
+            facts = sentence.id, error.code, error.message
+            log.warning("sentence failed id=%d code=%s message=%s", *facts, extra=outage(error))
             return for_client(error)
         except Exception as error:
             log.exception("sentence failed id=%d", sentence.id)

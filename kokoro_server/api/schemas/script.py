@@ -15,6 +15,8 @@ MAX_FIELDS = 100  # of a request, known or not
 MAX_TURNS = 1_000
 MAX_ALIASES = 100
 
+# A text that answers repeat. With a constraint, pydantic refuses half of a surrogate pair, which no answer can hold.
+RepeatedText = Annotated[str, Field(min_length=0)]
 VOICE: Any = Field(
     description="A name of GET /voices, or a blend such as `af_bella(2)+af_sky(1)`.",
     max_length=500,

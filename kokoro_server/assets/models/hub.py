@@ -44,6 +44,7 @@ TIMEOUT = httpx.Timeout(30.0)
 MAX_REDIRECTS = 5
 ATTEMPTS = 5  # without a new byte, after which a file is given up
 BACKOFF = Backoff(1.0, longest=10.0)
+KEPT_S = 7 * 86_400  # seconds for which a download that was cut off is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class HubClient:
         folder = cache_dir / FOLDER / repository.commit / repository.name.rpartition("/")[2].lower()
         with ExitStack() as stack, files.explain_os_errors(cache_dir):
             folder.mkdir(parents=True, exist_ok=True)
+            os.utime(folder.parent)
+            _remove_abandoned(cache_dir / FOLDER)
             stack.enter_context(_alone(folder.parent / "lock", name))
             missing = [each for each in repository.files if not (folder / each.path).is_file()]
             files.require_space(folder, sum(each.size for each in missing))
@@ -242,6 +245,13 @@ class _CutOff(Exception):
 def discard(folder: Path) -> None:
     """What `fetch` has returned is no longer needed."""
     shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _remove_abandoned(home: Path) -> None:
+    for commit in home.iterdir():
+        if time.time() - commit.stat().st_mtime > KEPT_S:
+            log.info("removing a download that was not finished path=%s", commit)
+            shutil.rmtree(commit)
 
 
 @contextmanager

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from kokoro_server.assets.models import card, folder, hub, shape, weights
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import OwnedFolder
 
 UNFINISHED = ".adding-"  # hidden: a server leaves it out
 MAX_BYTES = hub.MAX_BYTES
@@ -20,10 +21,17 @@ PATTERNS = (
 )
 
 
-def add(source: Path, models: Path, name: str | None = None, own_card: Path | None = None) -> ModelFolder:
+def add(
+    source: Path,
+    models: Path,
+    name: str | None = None,
+    own_card: Path | None = None,
+    check: Callable[[ModelFolder], object] = lambda _: None,
+) -> ModelFolder:
     """Copies what a model needs of a folder. It gets its name when it is whole, and has been checked.
 
-    `own_card` takes the place of its model.toml.
+    `own_card` takes the place of its model.toml. `check` raises AssetError for a copy that cannot be used.
+    Folders that a killed process has left unfinished are removed.
     """
     wanted = name or source.resolve().name
     check_free(wanted, models)
@@ -31,23 +39,19 @@ def add(source: Path, models: Path, name: str | None = None, own_card: Path | No
         raise AssetError(f"{source}: no such folder; name one with {card.FILE}, {shape.FILE}, weights and voices")
     try:
         models.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=models)) / wanted
+        with OwnedFolder(UNFINISHED, str(models)) as parent:
+            unfinished = Path(parent) / wanted
+            for path in _files(source):
+                copy = unfinished / path.relative_to(source)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+            if own_card is not None:
+                unfinished.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(own_card, unfinished / card.FILE)
+            _check(source, unfinished, check)
+            unfinished.rename(models / wanted)
     except OSError as error:
         raise AssetError(f"{wanted} cannot be copied to {models}: {error.strerror or error}") from error
-    try:
-        for path in _files(source):
-            copy = unfinished / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-        if own_card is not None:
-            unfinished.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(own_card, unfinished / card.FILE)
-        _explained(source, unfinished)
-        unfinished.rename(models / wanted)
-    except OSError as error:
-        raise AssetError(f"{wanted} cannot be copied to {models}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(unfinished.parent, ignore_errors=True)
     return folder.read(models / wanted)
 
 
@@ -90,9 +94,9 @@ def _files(source: Path) -> list[Path]:
     return found
 
 
-def _explained(source: Path, unfinished: Path) -> None:
+def _check(source: Path, unfinished: Path, check: Callable[[ModelFolder], object]) -> None:
     """Checks the copy. An error names the places of the source."""
     try:
-        folder.read(unfinished)
+        check(folder.read(unfinished))
     except AssetError as error:
         raise AssetError(error.message.replace(str(unfinished), str(source))) from None

@@ -19,6 +19,7 @@ from kokoro_server.assets.convert import TensorShapes
 from kokoro_server.assets.models.shape import ModelConfig
 from kokoro_server.assets.onnx_reader import Tensor, Tensors
 from kokoro_server.errors import AssetError
+from kokoro_server.runtime.files import UNFINISHED
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ def ensure(cache_dir: Path, weights: Path, config: ModelConfig, shapes: Callable
             with cache.locked("converting a model"):
                 state = read(weights, shapes())
                 converted.path.parent.mkdir(parents=True, exist_ok=True)
+                for unfinished in converted.path.parent.glob("*" + UNFINISHED):  # a crash has left it
+                    unfinished.unlink()
                 files.require_space(converted.path.parent, sum(tensor.nbytes for tensor in state.values()))
                 with files.atomic_path(converted.path) as unfinished:
                     save_file(state, unfinished, {"format": "pt"})

@@ -3,15 +3,19 @@
     <cache>/onnx/<key>/text.onnx, decode.onnx     complete: the folder gets its name when everything is in it
     <cache>/onnx/<key>/built.json                 what they were built from, their sizes and hashes
 
-The key names everything that a build depends on. When a build is made, those of another exporter or onnxruntime are
-removed: this version cannot use them. A damaged build is made again.
+The key names everything that a build depends on. A damaged build is made again.
+
+Two versions of the server may share a cache. Each marks the build that it uses, by the time of its manifest. When a
+build is made, those of another exporter or onnxruntime are removed if no server has started with them for a week.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import logging
+import os
 import platform
 import shutil
 import time
@@ -42,6 +46,7 @@ BUILDER_FILES = (  # all code and data of this package that a build depends on
 )  # fmt: skip
 FOLDER = "onnx"
 MANIFEST = "built.json"
+UNUSED_S = 7 * 86_400  # seconds without a use, after which another version removes a build
 DISK_SPACE = 1.5  # times the size of the weights: the graphs in fp32, and something to spare
 
 
@@ -130,10 +135,14 @@ def ensure(cache_dir: Path, weights: Path, wanted: Key, build: Build | None = No
 
 
 def find(cache_dir: Path, wanted: Key) -> Path | None:
-    """The folder of intact graphs for `wanted`, if they have been built."""
+    """The folder of intact graphs for `wanted`, if they have been built. Marks them as used."""
     with files.explain_os_errors(cache_dir):
         folder = AssetCache(cache_dir).directory / FOLDER / wanted.name
-        return folder if _intact(folder, wanted) else None
+        if not _intact(folder, wanted):
+            return None
+        with contextlib.suppress(OSError):  # the cache may be read-only, or another user's
+            os.utime(folder / MANIFEST)
+        return folder
 
 
 def made_from(cache_dir: Path, weights: str) -> bool:
@@ -217,6 +226,7 @@ def _write_manifest(folder: Path, wanted: Key) -> None:
 
 def _remove_outdated(store: AssetCache, wanted: Key) -> None:
     for build in listing(store.directory):
-        if wanted.outdates(build.key):
-            log.info("removing an outdated build path=%s", build.folder)
+        unused = time.time() - (build.folder / MANIFEST).stat().st_mtime
+        if wanted.outdates(build.key) and unused > UNUSED_S:
+            log.info("removing an outdated build path=%s unused_days=%.0f", build.folder, unused / 86_400)
             shutil.rmtree(build.folder)

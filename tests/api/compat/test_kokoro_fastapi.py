@@ -15,6 +15,7 @@ import torch
 from tests.audio_files import decode
 from tests.servers import Server, say
 
+JSON = {"Content-Type": "application/json"}
 TEXT = "Hello there, world. It was late, and the lights were on; nobody knew why."
 # As Open WebUI, SillyTavern, AnythingLLM and Home Assistant's openai_tts send them; then the examples of
 # Kokoro-FastAPI's README.
@@ -240,3 +241,29 @@ def test_what_is_no_blend_is_refused(tiny_server: Server, voices: Any) -> None:
 
 def test_a_probe_is_answered(tiny_server: Server) -> None:
     assert httpx.get(f"{tiny_server.url}/v1/test").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("voice", ["\udfff", {"id": "\udfff"}])
+@pytest.mark.parametrize(
+    ("path", "text", "status"),
+    [
+        ("/v1/audio/speech", "input", 400),
+        ("/dev/captioned_speech", "input", 422),
+        ("/cartesia/tts/bytes", "transcript", 400),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_no_voice(
+    tiny_server: Server, path: str, text: str, status: int, voice: object
+) -> None:
+    form = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
+    body = json.dumps({text: "Hello.", "voice": voice, "output_format": form})
+    answer = httpx.post(tiny_server.url + path, content=body, headers=JSON, timeout=60)
+    assert answer.status_code == status, answer.text
+    assert "voice: Input should be a valid string" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/dev/ssml", "/v1/text-to-speech/af_heart/with-timestamps"])
+def test_half_of_a_surrogate_pair_is_no_text(tiny_server: Server, path: str) -> None:
+    answer = httpx.post(tiny_server.url + path, content=json.dumps({"text": "\ud800"}), headers=JSON, timeout=60)
+    assert answer.status_code == 422, answer.text
+    assert "text: Input should be a valid string" in answer.text

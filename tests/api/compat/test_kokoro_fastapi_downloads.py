@@ -65,6 +65,9 @@ def test_players_seek_and_ask_for_the_length(tiny_server: Server) -> None:
     assert int(httpx.head(address).headers["content-length"]) == len(answer.content)
     part = httpx.get(address, headers={"Range": "bytes=10-19"})
     assert (part.status_code, part.content) == (206, answer.content[10:20])
+    past = httpx.get(address, headers={"Range": f"bytes={len(answer.content)}-"})
+    assert (past.status_code, past.json()["error"]["code"]) == (416, "range_not_satisfiable")
+    assert past.headers["content-range"] == f"bytes */{len(answer.content)}"
 
 
 def test_links_cannot_be_guessed_or_lead_elsewhere(tiny_server: Server) -> None:

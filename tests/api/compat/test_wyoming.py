@@ -28,10 +28,14 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
-from kokoro_server.api.compat.wyoming.voices import best_first
+from kokoro_server.api.compat.wyoming.voices import best_first, delivery
 from kokoro_server.api.voice_lists import voice_answer
+from kokoro_server.assets.models import folder
+from kokoro_server.errors import UnknownLanguage
 from kokoro_server.languages import LANGUAGES
-from kokoro_server.voices import GRADES, VoiceSnapshot
+from kokoro_server.voices import GRADES, VoiceBook, VoiceSnapshot
+from kokoro_server.voices.of_model import ModelVoices
+from tests.assets.test_models import described
 from tests.servers import Server, say
 
 PATIENCE = 120.0  # seconds
@@ -345,3 +349,12 @@ async def test_clients_that_leave_at_any_moment_take_their_work_along(tiny_serve
                 await send(client, SynthesizeStop())
             await events(client, AudioChunk)
     assert_idle(tiny_server)
+
+
+async def test_a_language_that_only_another_model_speaks(tmp_path: Path) -> None:
+    model = ModelVoices(folder.read(described(tmp_path)))
+    book = VoiceBook.fixed(VoiceSnapshot({"af_heart": tmp_path}, {}, models={"german": model}))
+    asked = await delivery(SynthesizeVoice(language="de"), None, book)
+    assert (asked.voice, asked.language) == ("german/df_anna", None)
+    with pytest.raises(UnknownLanguage):
+        await delivery(SynthesizeVoice(language="sv"), None, book)

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,27 @@ def test_what_is_damaged_is_built_anew(cache: Path, weights: Path, damage: str, 
     assert found.problems() == []
 
 
+def last_used(folder: Path, days_ago: float) -> None:
+    then = time.time() - days_ago * 86_400
+    os.utime(folder / build_cache.MANIFEST, (then, then))
+
+
+def test_two_versions_that_share_a_cache_build_once_each(cache: Path, weights: Path) -> None:
+    """As in an upgrade machine by machine: each start of one must not cost the other its build."""
+    exporters = {"1": Exporter(), "2": Exporter()}
+    for version in ["1", "2"] * 3:
+        key = dataclasses.replace(KEY, exporter=version)
+        last_used(build_cache.ensure(cache, weights, key, exporters[version]), days_ago=6)
+    assert [exporter.calls for exporter in exporters.values()] == [1, 1]
+
+
+def test_a_start_marks_its_build_as_used(cache: Path, weights: Path) -> None:
+    last_used(build_cache.ensure(cache, weights, KEY, Exporter()), days_ago=8)
+    used = build_cache.find(cache, KEY)
+    build_cache.ensure(cache, weights, dataclasses.replace(KEY, exporter="2"), Exporter())
+    assert build_cache.find(cache, KEY) == used
+
+
 @pytest.mark.parametrize(
     ("change", "left"),
     [
@@ -89,10 +111,11 @@ def test_what_is_damaged_is_built_anew(cache: Path, weights: Path, damage: str, 
         ({"machine": "arm-dotprod", "exporter": "2"}, 1),
     ],
 )
-def test_what_this_version_cannot_use_is_removed(
+def test_what_no_version_uses_any_more_is_removed(
     cache: Path, weights: Path, change: dict[str, object], left: int
 ) -> None:
     old = build_cache.ensure(cache, weights, KEY, Exporter())
+    last_used(old, days_ago=8)
     other = dataclasses.replace(KEY, **change)
     folder = build_cache.ensure(cache, weights, other, Exporter())
     assert folder != old
@@ -103,6 +126,7 @@ def test_what_this_version_cannot_use_is_removed(
 def test_a_build_for_no_kernels_goes_when_there_are_some(cache: Path, weights: Path) -> None:
     without = dataclasses.replace(KEY, machine="x86-other")
     old = build_cache.ensure(cache, weights, without, Exporter())
+    last_used(old, days_ago=8)
     build_cache.ensure(cache, weights, dataclasses.replace(KEY, machine="x86-avx2"), Exporter())
     assert old.exists()  # of the same version: another machine may use this cache, too
     build_cache.ensure(cache, weights, dataclasses.replace(KEY, machine="x86-avx2", exporter="2"), Exporter())

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from kokoro_server import languages
 from kokoro_server.api.compat.elevenlabs import output_formats
 from kokoro_server.api.compat.openai.schemas import VoiceName
-from kokoro_server.api.schemas.script import few_turns
+from kokoro_server.api.schemas.script import RepeatedText, few_turns
 from kokoro_server.audio.encode import Output
 from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language
 from kokoro_server.runtime.json import JsonObject
@@ -50,7 +50,7 @@ class VoiceSettings(BaseModel):
 class SpeechBody(BaseModel):
     """What to say, and how. ElevenLabs' other fields, such as `stability`, are accepted and change nothing."""
 
-    text: str = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
+    text: RepeatedText = Field(description="As for POST /tts.", examples=["Hello from Kokoro."])
     model_id: str | None = Field(
         default=None, description="A model of MODELS_PATH; any other name means Kokoro v1.0.", max_length=MAX_NAME
     )
@@ -62,7 +62,7 @@ class SpeechBody(BaseModel):
 
 
 class DialogueInput(BaseModel):
-    text: str = Field(examples=["Did it land?"])
+    text: RepeatedText = Field(examples=["Did it land?"])
     voice_id: VoiceName = Field(examples=[BUILT_IN_VOICE])
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from kokoro_server.api.compat.openai.schemas import OpenAISpeechRequest, VoiceName
-from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, few_turns
+from kokoro_server.api.schemas.script import TURN_PAUSE_FIELD, RepeatedText, few_turns
 from kokoro_server.config.defaults import BUILT_IN_VOICE, default_language, default_voice
 from kokoro_server.runtime.json import JsonObject
 from kokoro_server.synthesis.speech import TURN_PAUSE
@@ -127,7 +127,7 @@ class PhonemesRequest(BaseModel):
 
 
 class SsmlRequest(BaseModel):
-    text: str = Field(description="An SSML document.", examples=['<speak>Hi<break time="1s"/>there.</speak>'])
+    text: RepeatedText = Field(description="An SSML document.", examples=['<speak>Hi<break time="1s"/>there.</speak>'])
     voice: VoiceName = Field(default="", description="Who speaks. Absent: no tags of voices and rates are written.")
 
 

@@ -46,7 +46,7 @@ def _voice_name(value: Any) -> Any:
     return value["id"] if isinstance(value, dict) and "id" in value else value
 
 
-VoiceName = Annotated[str, BeforeValidator(_voice_name), Field(max_length=MAX_VOICE)]
+VoiceName = Annotated[str, Field(max_length=MAX_VOICE), BeforeValidator(_voice_name)]
 
 
 def _known_language(letter: str) -> str:

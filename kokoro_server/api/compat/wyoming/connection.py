@@ -40,7 +40,7 @@ from kokoro_server.callers.current import caller
 from kokoro_server.config.defaults import speech_defaults
 from kokoro_server.errors import CLIENT_CLOSED_REQUEST, BadRequest, KokoroError, for_client
 from kokoro_server.observability import tracing
-from kokoro_server.observability.logs import request_id
+from kokoro_server.observability.logs import outage, request_id
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ class WyomingConnection:
             turn.fail(for_client(error))
 
     async def _send_error(self, error: KokoroError) -> None:
-        log.warning("wyoming request failed code=%s message=%s", error.code, error.message)
+        log.warning("wyoming request failed code=%s message=%s", error.code, error.message, extra=outage(error))
         await self._writer.send(Error(text=error.message, code=error.code))
         if self._task:
             self._closing = asyncio.get_running_loop().call_later(ERROR_GRACE, self._task.cancel)

@@ -83,7 +83,8 @@ def _unnamed() -> DeliveryOptions:
 
 def _of_language(language: Language, voices: VoiceBook) -> DeliveryOptions:
     named = speech_defaults.get().voice_of(language)
-    found = named or voices.now.best(language)
+    bests = (each.best(language) for each in (voices.now, *voices.now.models.values()))
+    found = named or next(filter(None, bests), None)
     if found is None:
         raise UnknownLanguage(f"no voice speaks {language.code}", field="language")
     own = languages.of_voice(voices.language(found))

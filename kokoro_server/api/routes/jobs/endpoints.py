@@ -57,6 +57,7 @@ ERRORS = error_responses(
         404: "No such job",
         409: "The file is not made yet; or, to resume, the job has not failed",
         413: "The upload is too large (MAX_UPLOAD_SIZE)",
+        416: "Range asks for bytes past the end of the file",
         422: "A field is wrong, or the document cannot be read",
         429: "Too many jobs (MAX_JOBS), uploads, documents or chapters at once; Retry-After says when to come back",
         503: "The disk is nearly full; Retry-After says when to come back",
@@ -160,7 +161,7 @@ async def events(job: CallersJob, jobs: JobsService, request: Request) -> Respon
     response_class=FileResponse,
     responses={
         200: {"description": "The chapter", "content": {"audio/mpeg": BINARY}},
-        **only(ERRORS, 403, 404, 409, 429, 503),
+        **only(ERRORS, 403, 404, 409, 416, 429, 503),
     },
 )
 async def chapter(
@@ -182,14 +183,14 @@ async def chapter(
     return await file_response(request, path, name, MEDIA_TYPES[path.suffix], headers)
 
 
-@router.get("/{id}/result", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
+@router.get("/{id}/result", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409, 416))
 async def result(job: CallersJob, jobs: JobsService, request: Request) -> Response:
     """The audiobook, or a zip file. `Range` asks for a part of the file."""
     path, file = jobs.result_file(job, None)
     return await file_response(request, path, file["name"], file["media_type"])
 
 
-@router.get("/{id}/result/{name}", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409))
+@router.get("/{id}/result/{name}", response_class=FileResponse, responses=FILE | only(ERRORS, 403, 404, 409, 416))
 async def result_file(id: JobId, name: str, jobs: JobsService, request: Request) -> Response:
     """Another file of the result, such as its subtitles."""
     path, file = jobs.result_file(await jobs.get(id, caller.get()), name)

@@ -9,9 +9,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.datastructures import Headers
+from starlette.types import Message, Receive, Scope, Send
 
-from kokoro_server.errors import BadRequest, Conflict
+from kokoro_server.api.errors import error_response
+from kokoro_server.errors import BadRequest, Conflict, RangeTooFar
 
 OPEN_FILES = Path("/dev/fd")
 NUMBER = r"\d{1,18}"
@@ -19,6 +22,29 @@ RANGE = rf"({NUMBER}-({NUMBER})?|-{NUMBER})"
 RANGES = re.compile(rf"\s*bytes\s*=\s*{RANGE}(\s*,\s*{RANGE})*\s*", re.IGNORECASE)
 BOTH_ENDS = re.compile(rf"({NUMBER})-({NUMBER})")
 NOT_PLAIN = re.compile(r'[^ -~]|["\\%]')
+
+
+class JobFileResponse(FileResponse):
+    """A range past the end of the file has an answer in the form of our errors; Starlette's is empty."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def checked(message: Message) -> None:
+            nonlocal refused
+            if message.get("status") == RangeTooFar.status:
+                refused = True
+                await _range_too_far(Request(scope), Headers(raw=message["headers"]))(scope, receive, send)
+            elif not refused:
+                await send(message)
+
+        await super().__call__(scope, receive, checked)
+
+
+def _range_too_far(request: Request, headers: Headers) -> JSONResponse:
+    size = headers["content-range"]
+    message = f"Range asks for bytes past the end of the file, which has {size.rpartition('/')[2]} bytes"
+    return error_response(request, RangeTooFar.status, RangeTooFar.code, message, "Range", {"Content-Range": size})
 
 
 async def file_response(
@@ -35,7 +61,7 @@ async def file_response(
     request.scope["on_end"].callback(file.close)
     opened = OPEN_FILES / str(file.fileno())
     content = opened if opened.exists() else path
-    return FileResponse(content, media_type=media_type, headers={**_named(name), **(headers or {})})
+    return JobFileResponse(content, media_type=media_type, headers={**_named(name), **(headers or {})})
 
 
 def _is_range(header: str) -> bool:

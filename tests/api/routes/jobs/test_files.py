@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -58,7 +59,7 @@ async def asking_for(wanted: str) -> AsyncIterator[Request]:
     """A request for a range."""
     async with AsyncExitStack() as on_end:
         headers = [(b"range", wanted.encode())]
-        yield Request({"type": "http", "method": "GET", "headers": headers, "on_end": on_end})
+        yield Request({"type": "http", "method": "GET", "path": "/jobs/a/result", "headers": headers, "on_end": on_end})
 
 
 @pytest.mark.parametrize(
@@ -90,3 +91,21 @@ async def test_ranges_are_served(tmp_path: Path, wanted: str) -> None:
 
         await response(request.scope, receive, send)
         assert sent[0]["status"] == 206
+
+
+@pytest.mark.parametrize("wanted", ["bytes=3-", "bytes=999-", "bytes=-0"])
+async def test_a_range_past_the_end_is_told(tmp_path: Path, wanted: str) -> None:
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"abc")
+    async with asking_for(wanted) as request:
+        response = await file_response(request, path, "a.mp3", "audio/mpeg")
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await response(request.scope, receive, send)
+        assert sent[0]["status"] == 416
+        assert (b"content-range", b"bytes */3") in sent[0]["headers"]
+        assert json.loads(sent[1]["body"])["error"]["field"] == "Range"
+        assert len(sent) == 2
