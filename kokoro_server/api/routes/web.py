@@ -84,7 +84,7 @@ def web_file(request: Request, name: str) -> Response:
 def _file_response(request: Request, name: str) -> Response:
     file = web_files().get(name)
     if file is None:
-        raise HTTPException(404)
+        raise HTTPException(404, "there is no such file")
     headers = {
         "ETag": file.etag,
         "Cache-Control": "no-cache",  # cached, but validated each time: an upgrade shows at once
