@@ -200,6 +200,7 @@ def test_a_default_language_that_no_model_has(models: Path, with_models: bool) -
         ("broken/df_anna", "the model broken cannot be used: "),
         ("german/df_anna+af_heart", "the model german has no voice"),
         ("fr=german/df_anna", "unknown language 'fr-FR'; use one of de"),
+        ("de=af_heart", "unknown language 'de'; use one of en-US"),
     ],
 )
 @pytest.mark.parametrize("processes", ["1", "2"])

@@ -245,8 +245,8 @@ def check_defaults(settings: Settings) -> None:
             raise ConfigError(f"DEFAULT_VOICE: the model {model} cannot be used: {shelf.broken[model]}")
         try:
             voices.canonical(spec)
-            if code and model in shelf.models:
-                languages.parse(code, shelf.models[model].card.spoken)
+            if code:
+                languages.parse(code, shelf.models[model].card.spoken if model in shelf.models else languages.LANGUAGES)
         except KokoroError as error:
             message = error.message.replace("GET /voices", "'kokoro-server voices'")
             raise ConfigError(f"DEFAULT_VOICE: {message}") from None
