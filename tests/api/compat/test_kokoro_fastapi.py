@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.audio_files import decode
+from tests.audio_files import assert_same_samples, decode
 from tests.servers import Server, say
 
 JSON = {"Content-Type": "application/json"}
@@ -80,7 +80,9 @@ def test_dialogue(tiny_server: Server, stream: bool) -> None:
     spoken = post(tiny_server, "/dev/dialogue", body)
     assert spoken.status_code == 200, spoken.text
     path = "/tts/stream" if stream else "/tts"
-    assert spoken.content == post(tiny_server, path, {"turns": turns, "turn_pause": 0.4}).content
+    ours = post(tiny_server, path, {"turns": turns, "turn_pause": 0.4}).content
+    assert spoken.content[:44] == ours[:44]
+    assert_same_samples(spoken.content[44:], ours[44:])
     longer = post(tiny_server, "/dev/dialogue", body | {"pause_between_turns": 1.4})
     assert len(longer.content) - len(spoken.content) == 48_000
     wrong = post(tiny_server, "/dev/dialogue", {"turns": [turns[0], {"voice": "nobody", "text": "Hm."}]})
@@ -177,9 +179,8 @@ def test_captions_as_they_are_made(tiny_server: Server) -> None:
     assert len(lines) > 1
     assert answer.headers["content-type"].startswith("application/x-ndjson")
     assert all(set(line) == {"audio", "audio_format", "timestamps"} for line in lines)
-    made = np.frombuffer(b"".join(base64.b64decode(line["audio"]) for line in lines), "<i2").astype(int)
-    whole = np.frombuffer(speech(tiny_server, input=TEXT * 5).content, "<i2").astype(int)
-    assert np.abs(made - whole).max() <= 1  # rows that share a batch may round otherwise
+    made = b"".join(base64.b64decode(line["audio"]) for line in lines)
+    assert_same_samples(made, speech(tiny_server, input=TEXT * 5).content)
     words = [word for line in lines for word in line["timestamps"]]
     assert " ".join(word["word"] for word in words).startswith("Hello there world It was late and")
     starts = [word["start_time"] for word in words]
