@@ -83,7 +83,7 @@ def test_a_list_of_modules_gets_a_line_once(tmp_path: Path) -> None:
 
 def test_a_wrong_address_is_refused_and_nothing_stays(tmp_path: Path) -> None:
     failed = command(tmp_path, "install", "--url", "localhost:8880")
-    assert failed.returncode == 1
+    assert failed.returncode == 2
     assert "http://127.0.0.1:8880" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert files(tmp_path) == []
