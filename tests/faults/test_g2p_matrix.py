@@ -90,7 +90,8 @@ def test_an_outage_has_lines_in_the_log_and_each_request_none(log_file: Path) ->
             session.send('{"type": "append", "text": "Hello."}')
             session.send('{"type": "close"}')
             assert any("g2p_unavailable" in str(message) for message in session)
-        assert server.lines().count("g2p_unavailable") == 1
-        assert server.lines().count("degraded reason=g2p") == 1
+        processes = int(os.environ.get("SERVER_PROCESSES") or 1)  # each has a log of its own
+        assert 1 <= server.lines().count("g2p_unavailable") <= processes
+        assert 1 <= server.lines().count("degraded reason=g2p") <= processes
         with fake_g2p.running(port):
             servers.wait_for(lambda: "no longer degraded reason=g2p" in server.lines())

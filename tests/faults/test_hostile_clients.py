@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -178,9 +179,19 @@ def test_when_half_of_the_connections_are_in_use_idle_ones_are_closed(server: Se
         clients = [stack.enter_context(connected(server)) for _ in range(MAX_CONNECTIONS // 2 + 1)]
         for client in clients:
             client.sendall(HEAD + b"\r\n")
-            assert client.recv(15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
+            answer = HTTPResponse(client)
+            answer.begin()
+            assert answer.read() == b'{"status":"ok"}'
+
+        def one_is_closed() -> bool:
+            """Another process may keep its own: a place is free by then."""
+            for client in clients:
+                client.sendall(bit)
+            closed, *_ = select.select(clients, [], [], 0.2)
+            return any(client.recv(1) == b"" for client in closed)
+
         with contextlib.suppress(ConnectionError):
-            assert trickled(clients[0], bit).endswith(b'{"status":"ok"}')
+            servers.wait_for(one_is_closed, PATIENCE)
 
 
 def test_requests_that_come_together_or_in_bits_are_answered_in_order(server: Server) -> None:
