@@ -92,9 +92,9 @@ for name in BANNED:
     sys.modules[name] = None  # as if it were not installed
 
 import httpx
-from kokoro_server import app as application, cli, commands, serving
-from kokoro_server.cli import doctor, say, voices
-from kokoro_server.config import Settings
+from kokoro_server.cli import doctor, main as command, say, voices
+from kokoro_server.config.settings import Settings
+from kokoro_server.server import app as application, serving
 
 async def main():
     app = application.create_app(Settings.load({"KOKORO_CACHE_DIR": sys.argv[1]}, None))
