@@ -17,7 +17,7 @@ from kokoro_server.config.settings import Settings
 from kokoro_server.engine.loader import LoadModel
 from kokoro_server.longform.books.book import Book
 from kokoro_server.longform.books.documents import SUFFIXES, read_book
-from kokoro_server.longform.books.options import BookFiles, BookFormat, Options, chosen
+from kokoro_server.longform.books.options import DEFAULT_LOUDNESS, BookFiles, BookFormat, Options, chosen
 from kokoro_server.longform.books.passages import chapter_text
 from kokoro_server.longform.books.production import BookResult, planned, produce
 from kokoro_server.longform.books.subtitles import SUBTITLES
@@ -28,7 +28,6 @@ FORMATS: dict[str, BookFormat] = {".m4b": "m4b", ".mp3": "mp3", ".opus": "opus",
 PLAIN = (".txt", ".md")  # files that -f says as plain text, unless an option is given that only books have
 NAMED_AS_FILES = (".epub", ".pdf", ".docx")  # nobody says such a word: a name that is mistyped is not read aloud
 BOOK_OPTIONS = ("dry_run", "chapters", "dialogue_voice", "voice_of", "loudness", "read_along", "format", "keep_work")
-LOUDNESS = -18.0  # LUFS
 LONGEST_NAME = 1_000  # characters; a longer text is no file's name
 
 
@@ -128,7 +127,7 @@ def _options(options: argparse.Namespace, book: Book) -> Options:
         dialogue_voice=options.dialogue_voice,
         cast=dict(options.voice_of),
         chapters=chosen(options.chapters, len(book.chapters)) if options.chapters else None,
-        loudness=None if options.loudness == OFF else options.loudness or LOUDNESS,
+        loudness=None if options.loudness == OFF else options.loudness or DEFAULT_LOUDNESS,
     )
 
 

@@ -226,7 +226,9 @@ def _write_manifest(folder: Path, wanted: Key) -> None:
 
 def _remove_outdated(store: AssetCache, wanted: Key) -> None:
     for build in listing(store.directory):
+        if not wanted.outdates(build.key):
+            continue
         unused = time.time() - (build.folder / MANIFEST).stat().st_mtime
-        if wanted.outdates(build.key) and unused > UNUSED_S:
+        if unused > UNUSED_S:
             log.info("removing an outdated build path=%s unused_days=%.0f", build.folder, unused / 86_400)
             shutil.rmtree(build.folder)

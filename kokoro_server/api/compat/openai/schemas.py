@@ -46,6 +46,7 @@ def _voice_name(value: Any) -> Any:
     return value["id"] if isinstance(value, dict) and "id" in value else value
 
 
+# The constraint is the string's: then pydantic refuses half of a surrogate pair, too.
 VoiceName = Annotated[str, Field(max_length=MAX_VOICE), BeforeValidator(_voice_name)]
 
 

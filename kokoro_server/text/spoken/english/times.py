@@ -102,8 +102,8 @@ def _duration(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 _PART = rf"(?P<n>{NUMBER})\s?(?P<u>{any_of(_DURATIONS)})(?:\b\.?|(?=[0-9]))"
-_BOOKS = vocabulary.load("english_grammar").pattern("books")
 _BIBLE = vocabulary.load("english").words("bible_books")
+_BOOKS = "|".join((*_BIBLE, vocabulary.load("english_grammar").pattern("books")))
 _VERSE_FOLLOWS = r"(?=\s[0-9]{1,3}:[0-9])"
 RULES = [
     # 1 Cor. 13:4, Rev. 3:16, 2 Kings 4:7.
@@ -167,7 +167,7 @@ RULES = [
         lambda match, dialect: None if dialect.british else _clock(match, dialect),
         "ap",
     ),
-    # £3 10s. 6d., 2s. 6d.
+    # £3 10s. 6d., 2s. 6d.: without this rule, durations.
     number_rule(
         "shillings",
         r"(?<![\p{L}\p{N}.,$])(?P<shillings>[0-9]{1,2})s\b\.?(?:(?<=£[0-9,]{1,9},? [0-9]+s\.?)|(?=,? [0-9]{1,2}d\b))"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import Request
+from fastapi import Request, Response
 
 from kokoro_server.api.routes.jobs.files import file_response
 from kokoro_server.errors import BadRequest, Conflict
@@ -26,16 +26,22 @@ async def receive() -> dict[str, Any]:
     raise AssertionError
 
 
-async def answered(request: Request, path: Path) -> dict[str, Any]:
-    """What is sent of a file that is removed before the answer begins."""
-    response = await file_response(request, path, "Köln – 2.mp3", "audio/mpeg")
-    remove(path)
+async def sent_by(response: Response, request: Request) -> list[Any]:
+    """The messages of an answer."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     await response(request.scope, receive, send)
+    return sent
+
+
+async def answered(request: Request, path: Path) -> dict[str, Any]:
+    """What is sent of a file that is removed before the answer begins."""
+    response = await file_response(request, path, "Köln – 2.mp3", "audio/mpeg")
+    remove(path)
+    sent = await sent_by(response, request)
     headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return {"body": b"".join(each.get("body", b"") for each in sent[1:]), **headers}
 
@@ -83,28 +89,16 @@ async def test_ranges_are_served(tmp_path: Path, wanted: str) -> None:
     path = tmp_path / "a.mp3"
     path.write_bytes(b"abc")
     async with asking_for(wanted) as request:
-        response = await file_response(request, path, "a.mp3", "audio/mpeg")
-        sent: list[Any] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await response(request.scope, receive, send)
+        sent = await sent_by(await file_response(request, path, "a.mp3", "audio/mpeg"), request)
         assert sent[0]["status"] == 206
 
 
 @pytest.mark.parametrize("wanted", ["bytes=3-", "bytes=999-", "bytes=-0"])
-async def test_a_range_past_the_end_is_told(tmp_path: Path, wanted: str) -> None:
+async def test_a_range_past_the_end_is_refused(tmp_path: Path, wanted: str) -> None:
     path = tmp_path / "a.mp3"
     path.write_bytes(b"abc")
     async with asking_for(wanted) as request:
-        response = await file_response(request, path, "a.mp3", "audio/mpeg")
-        sent: list[Any] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        await response(request.scope, receive, send)
+        sent = await sent_by(await file_response(request, path, "a.mp3", "audio/mpeg"), request)
         assert sent[0]["status"] == 416
         assert (b"content-range", b"bytes */3") in sent[0]["headers"]
         assert json.loads(sent[1]["body"])["error"]["field"] == "Range"
