@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -111,7 +112,9 @@ def _limit(cpu_s: int) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):  # not every system has these limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the second one kills without a reason
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        cpu_s += math.ceil(used.ru_utime + used.ru_stime)  # to begin takes seconds on a busy machine
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 5))  # the second one kills without a reason
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         os.nice(NICE)
 

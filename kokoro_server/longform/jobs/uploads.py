@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S = 120.0
 # Seconds of processor time. A PDF of plain text takes 5 s for a megabyte, and other documents less. Slow machines take
-# five times as long, and begin with some seconds.
+# five times as long.
 LEAST_CPU_S, CPU_S_PER_MB, MOST_CPU_S = 10, 30, 120
 AT_ONCE, PER_CALLER = 3, 2  # one caller always leaves a place to the rest
 OUT_OF_CPU = -signal.SIGXCPU if hasattr(signal, "SIGXCPU") else None  # the status of a process

@@ -59,7 +59,8 @@ def test_an_engine_process_that_dies_and_folders_that_change(tmp_path: Path, sha
         kill_engine(server)
         assert [each.result().status_code for each in waiting] == [200] * len(voices)
 
-        shutil.rmtree(models / "german")  # it is in memory
+        assert speak(server, "german/df_anna").status_code == 200  # the new engine process has it in memory
+        shutil.rmtree(models / "german")
         other_models.write(models / "late")
         assert speak(server, "german/df_anna").status_code == 200
         kill_engine(server)  # the next one does not find it
