@@ -133,6 +133,7 @@ def _state(match: Any, _dialect: Dialect) -> SpokenWords:
 
 
 RULES = [
+    rule("abbreviation", r"(?<!\p{L})Reg\.(?= \(?E[UC]\b)", "Regulation", "R"),
     # VAT incl., breakfast excl.
     rule(
         "abbreviation",

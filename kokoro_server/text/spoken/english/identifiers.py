@@ -97,6 +97,12 @@ def _regulation(match: Any, dialect: Dialect) -> SpokenWords:
     return f"{in_pairs(match['part'], dialect)} point {in_pairs(match['section'], dialect)}"
 
 
+def _episode(match: Any, dialect: Dialect) -> SpokenWords:
+    """S02E05."""
+    season, episode = (cardinal(int(match[part]), dialect) for part in ("season", "episode"))
+    return f"season {season}, episode {episode}"
+
+
 def _ion(match: Any, dialect: Dialect) -> SpokenWords:
     """Na+, Ca2+."""
     charge = f" {cardinal(int(match['charge']), dialect)}" if match["charge"] else ""
@@ -155,6 +161,12 @@ RULES = [
         r"(?<![\p{L}\p{N}-])(?P<dashes>-)(?P<name>\p{L}{1,2})(?![\p{L}\p{N}-])(?<=[ `]-\p{L}+)",
         _flag,
         "-",
+    ),
+    rule(
+        "name",
+        r"(?<![\p{L}\p{N}])[Ss](?P<season>[0-9]{1,2})[Ee](?P<episode>[0-9]{1,3})(?![\p{L}\p{N}])",
+        _episode,
+        "Ss",
     ),
     rule(
         "name",

@@ -76,6 +76,16 @@ RULES = [
         ],
         "-–",
     ),
+    # A 12-3 record; they are 12-3 on the season.
+    number_rule(
+        "record",
+        r"(?<![\p{L}\p{N}.,$£€-])[0-9]{1,3}(?P<dash>[-–])[0-9]{1,3}(?= record\b)|"
+        r"(?<=\b(?:is|are|was|were|went|finished|now|to|at) )[0-9]{1,3}(?P<dash>[-–])[0-9]{1,3}"
+        r"(?= (?:overall|(?:on the|this|last|for the) (?:season|year))\b)",
+        lambda _m, _d: [("dash", "and")],
+        "-–",
+        re.compile("record|overall|season|year"),
+    ),
     number_rule(
         "score",
         r"(?<![\p{L}\p{N}.,$£€-])(?P<first>[0-9]{1,2})(?P<dash>[-–])(?P<second>[0-9]{1,2})(?![\p{L}\p{N}%])"

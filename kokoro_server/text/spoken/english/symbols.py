@@ -77,6 +77,7 @@ RULES = [
     rule("section sign", r"§§?\s?", lambda match, _dialect: "sections" if "§§" in match[0] else "section", "§"),
     rule("and", r"(?<![\p{L}\p{N}])\p{Lu}{1,3}&\p{Lu}{1,3}(?![\p{L}\p{N}])", _ampersand, "&"),
     rule("about", r"(?<![\p{L}\p{N}/])[~∼≈](?=\s?[$£€]?[0-9])", "about", "~∼≈"),
+    rule("tilde", r"(?<=\p{L})~(?=[0-9])", "tilde", "~", DIGITS),  # HEAD~1
     rule("plus", r"(?<=[0-9\p{L}%])\+(?![\p{L}\p{N}])", "plus", "+"),
     rule(
         "hyphen", r"(?<=[0-9])(?P<a>[-‑])a(?P<b>[-‑])(?=\p{L})", lambda _m, _d: [("a", " "), ("b", " ")], "-‑", DIGITS
