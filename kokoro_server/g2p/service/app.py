@@ -165,7 +165,7 @@ def run(
     signal.signal(signal.SIGTERM, _exit)  # so that exit handlers run, whatever the process is doing
     late_packages.ensure_misaki(Settings.load().cache_dir)
     converter = Converter()
-    with bind(host, port, settings="") as listener, contextlib.redirect_stdout(sys.stderr):
+    with bind(host, port, " (G2P_HOST, G2P_PORT)") as listener, contextlib.redirect_stdout(sys.stderr):
         listener.listen()  # so that a client may connect as soon as it knows the port
         converter.start_workers(workers or default_worker_count(), listener)
         bound: int = listener.getsockname()[1]

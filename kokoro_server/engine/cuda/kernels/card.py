@@ -28,6 +28,11 @@ class Card:
         return self.capability >= HOPPER
 
     @property
+    def has_halo_products(self) -> bool:
+        """Whether it has the products of `halo_conv.cu`, which later cards have not."""
+        return self.capability == HOPPER
+
+    @property
     def has_ampere_products(self) -> bool:
         """Whether it has the tensor cores and asynchronous copies that larger products in Triton need."""
         return self.capability >= AMPERE

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kokoro_server.engine.cuda.kernels import halo_conv
 from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.conv import FusedConv, PaddedConv, SplitConv
@@ -44,7 +45,7 @@ class FusedUpsample(Upsample):
 
 class CudaOps(Ops):
     """`split`: compute products of single precision by products of half precision. `factors` are those of the
-    convolutions that are computed in 8 bits; see `eight_bits`.
+    convolutions that are computed in 8 bits; see `eight_bits`. `halo`: by Hopper's own products; see `halo_conv`.
     """
 
     harmonic_source = FusedHarmonicSource
@@ -52,9 +53,12 @@ class CudaOps(Ops):
     istft = FusedInverseSTFT
     instance_norm = FusedInstanceNorm
 
-    def __init__(self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None) -> None:
+    def __init__(
+        self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None, halo: bool = False
+    ) -> None:
         self.card = card
         self.split = split
+        self.halo = halo and card.has_halo_products
         self.factors = factors or {}
 
     def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
@@ -68,9 +72,11 @@ class CudaOps(Ops):
         return PaddedConv(module, placement, gain)
 
     def snake_conv(self, module: Any, placement: Placement, gain: Tensor) -> Conv:
+        halo = self.halo and halo_conv.takes(module, placement)
         if module in self.factors and ByteConv.takes(module):
-            return ByteConv(module, placement, self.card, gain, self.factors[module])
-        return self.conv(module, placement, gain)
+            in_bytes = halo_conv.HaloByteConv if halo else ByteConv
+            return in_bytes(module, placement, self.card, gain, self.factors[module])
+        return halo_conv.HaloConv(module, placement, self.card, gain) if halo else self.conv(module, placement, gain)
 
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
         if self.split and self.card.has_descriptors and keeps_length(module):

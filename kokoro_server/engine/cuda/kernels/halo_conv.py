@@ -1,0 +1,143 @@
+"""Convolutions of snakes whose taps are read from the shared memory of a Hopper multiprocessor; see `halo_conv.cu`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from kokoro_server.engine.cuda.kernels import triton_eight_bits, triton_kernels
+from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.conv import FusedConv
+from kokoro_server.engine.cuda.kernels.eight_bits import AT_ONCE, ByteConv
+from kokoro_server.engine.cuda.kernels.gate import checkpoint
+from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
+from kokoro_server.engine.model.layers import AdaINParams, InstanceNorm
+from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
+
+# As in `halo_conv.cu`.
+STEPS, OUTPUTS = 128, 128  # of a tile
+LINE = 128  # bytes: a step of 64 channels of half precision, or of 128 of bytes
+LINES = 192  # of a tile with its halo, at most
+SHARED = 2 * LINES * LINE + 4 * OUTPUTS * LINE + 128  # bytes
+THREADS = 128
+
+WIDTHS = (128, 256)  # channels
+FRONT = 32  # lines before a row's first step: more than any padding
+BEHIND = LINES - STEPS  # lines that a tile may read behind its steps
+
+
+class HaloConv(FusedConv):
+    """The snake's kernel writes the lines that the convolution's reads."""
+
+    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor | None = None) -> None:
+        super().__init__(module, placement, card, gain)
+        self.lines = lines_of(self.weight.view(self.taps, self.inputs, self.outputs))
+
+    def of_snake(
+        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
+    ) -> InstanceNorm:
+        assert isinstance(signal, FusedInstanceNorm)
+        rows, time, channels = signal.x.shape
+        tiles = -(-time // STEPS)
+        if rows * tiles * (self.outputs // OUTPUTS) < self.card.processors:
+            return super().of_snake(signal, style, lengths, base)
+        affine, where = signal.affine(style), kernel_args(lengths)
+        checkpoint()
+        length, wide = FRONT + tiles * STEPS + BEHIND, LINE // 2
+        x = signal.x.new_empty(rows, channels // wide, length, wide)
+        triton_kernels.snake_in_lines[(-(-(FRONT + time + FRONT) // 32), channels // wide, rows)](
+            signal.x, x, affine, *where, time, length, FRONT, channels, wide, 32
+        )
+        return _convolved(self, x, signal.x, base, lengths, length)
+
+
+class HaloByteConv(ByteConv):
+    """The same in 8 bits."""
+
+    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor, divisors: Tensor) -> None:
+        super().__init__(module, placement, card, gain, divisors)
+        self.lines = lines_of(self.weight.view(self.outputs, self.taps, self.inputs).permute(1, 2, 0))
+
+    def of_snake(
+        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
+    ) -> InstanceNorm:
+        assert isinstance(signal, FusedInstanceNorm)
+        rows, time, channels = signal.x.shape
+        tiles, length = -(-time // STEPS), -(-(STEPS + 2 * self.padding) // 8) * 8
+        affine, where = signal.affine(style), kernel_args(lengths)
+        checkpoint()
+        x = torch.empty(rows * tiles, channels // LINE, length, LINE, dtype=torch.int8, device=signal.x.device)
+        sizes = affine.new_empty(rows, tiles)
+        triton_eight_bits.snake_in_byte_lines[(tiles, rows)](
+            signal.x, x, sizes, affine, self.factors, *where, time, tiles, self.padding, length, channels, STEPS,
+            AT_ONCE // channels,
+        )  # fmt: skip
+        return _convolved(self, x, signal.x, base, lengths, length, self.scales, sizes)
+
+
+def takes(module: Any, placement: Placement) -> bool:
+    reach = module.dilation[0] * (module.kernel_size[0] - 1)
+    is_narrow = 7 + STEPS + reach <= LINES  # the first of its lines is a multiple of 8
+    fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
+    return fits and is_narrow and placement.dtype == torch.float16
+
+
+def lines_of(weight: Tensor) -> Tensor:
+    """Weights (taps, inputs, outputs) as a program reads them: for OUTPUTS outputs and a line's inputs at a time, each
+    tap's lines, one for each output.
+    """
+    taps, inputs, outputs = weight.shape
+    wide = LINE // weight.element_size()
+    # A lane's eight neighbouring channels are in four columns of a product, two in each.
+    columns = torch.arange(OUTPUTS).view(4, 4, 4, 2).permute(0, 2, 1, 3).flatten()
+    split = weight.reshape(taps, inputs // wide, wide, outputs // OUTPUTS, OUTPUTS)
+    return exchanged(split.permute(3, 1, 0, 4, 2)[:, :, :, columns.to(weight.device)])
+
+
+def exchanged(lines: Tensor) -> Tensor:
+    """Lines (..., number, channels), of whose eight parts each goes to the place of its own number ^ the line's."""
+    number, parts = torch.arange(lines.shape[-2], device=lines.device), torch.arange(8, device=lines.device)
+    by_part = lines.reshape(*lines.shape[:-1], 8, -1)
+    source = (parts[None, :] ^ (number[:, None] & 7))[..., None].expand(by_part.shape)
+    return by_part.gather(-2, source).reshape(lines.shape)
+
+
+def _convolved(
+    conv: HaloConv | HaloByteConv,
+    x: Tensor,
+    signal: Tensor,
+    base: Tensor | None,
+    lengths: Lengths,
+    length: int,
+    scales: Tensor | None = None,
+    sizes: Tensor | None = None,
+) -> InstanceNorm:
+    rows, time, _ = signal.shape
+    tiles, blocks = -(-time // STEPS), conv.outputs // OUTPUTS
+    checkpoint()
+    y = signal.new_empty(rows, time, conv.outputs)
+    bias = cast("Tensor", conv.bias)
+    parts = bias.new_empty(rows, tiles, 2, conv.outputs)
+    number, chunks = ("float" if scales is None else "int"), x.shape[1]
+    _kernel(number, chunks, base is not None, x.device)(
+        (tiles * blocks, rows, 1), (THREADS, 1, 1),
+        [x, conv.lines, y, y if base is None else base, bias, bias if scales is None else scales,
+         bias if sizes is None else sizes, parts, *kernel_args(lengths), time, length, FRONT, conv.taps,
+         conv.dilation, conv.padding, blocks, tiles],
+        SHARED,
+    )  # fmt: skip
+    return FusedInstanceNorm(y, lengths, parts, STEPS)
+
+
+@cache
+def _kernel(number: str, chunks: int, residual: bool, device: torch.device) -> Any:
+    source = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
+    name = f"conv<{number}, {chunks}, {str(residual).lower()}>"
+    with torch.cuda.device(device):
+        kernel = torch.cuda._compile_kernel(source, name, compute_capability="90a")
+        kernel.set_shared_memory_config(SHARED)
+    return kernel
