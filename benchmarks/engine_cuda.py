@@ -91,8 +91,8 @@ def in_detail(
 
 @contextmanager
 def loaded(model: Any, precision: str) -> Iterator[CudaEngine]:
-    """An engine, and nothing of it left behind."""
-    engine = CudaEngine(model, GPU, precision)
+    """An engine, and nothing of it left behind. fp16+halo and int8+halo: with convolutions of `halo_conv`."""
+    engine = CudaEngine(model, GPU, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
     try:
         yield engine
     finally:

@@ -179,7 +179,7 @@ def on_cuda(options: argparse.Namespace) -> None:
     exact = Exact(model, gpu)
     for precision in (options.precisions or "fp32,fp16,bf16").split(","):
         count = len(rows) if precision == "fp16" else min(200, len(rows))
-        engine = CudaEngine(model, gpu, precision)
+        engine = CudaEngine(model, gpu, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
         name = f"cuda-{precision}"
         spoken[name] = together(engine)(loud)
         found = {"same_curves_and_noise": exact.distance(engine, rows[:: len(rows) // count])}

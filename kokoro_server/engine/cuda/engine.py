@@ -61,10 +61,12 @@ class CudaEngine(StreamEngine):
         max_pinned_bytes: int = MAX_PINNED_BYTES,
         with_express: bool = True,
         card: Card | None = None,
+        *,
+        halo: bool = False,
     ) -> None:
         """`memory_fraction` is the share of the device that this process may take, for `engines_on_device` engines.
 
-        `card` makes the engine use the device as if it were a lesser one.
+        `card` makes the engine use the device as if it were a lesser one. `halo` is `CudaOps`'.
         """
         if device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
@@ -78,7 +80,8 @@ class CudaEngine(StreamEngine):
             log.warning("int8 needs a GPU of compute capability 9.0 or later; this one computes in fp16")
             precision = "fp16"
         self.precision = precision
-        ops = CudaOps(card, split=precision != "fp32", factors=eight_bits.factors(reference) if in_bytes else None)
+        factors = eight_bits.factors(reference) if in_bytes else None
+        ops = CudaOps(card, split=precision != "fp32", factors=factors, halo=halo)
         hidden = reference.text_encoder.embedding.embedding_dim
         with torch.cuda.device(device):
             model = BatchedKokoro(reference, device, dtype, torch.float32, ops=ops)

@@ -36,6 +36,11 @@ def kernel(*any_integer: str) -> Callable[[Callable[..., None]], Kernel]:
     return partial(Kernel, do_not_specialize=any_integer)
 
 
+def runs() -> bool:
+    """Whether a kernel that is launched here runs."""
+    return not _only_compiling.get()
+
+
 @contextmanager
 def only_compiling(threads: int) -> Iterator[None]:
     """Compile the kernels launched inside, in parallel, and do not run them. Returns when all are compiled.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from kokoro_server.engine.cuda.kernels import triton_eight_bits, triton_kernels
 from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.compiling import runs
 from kokoro_server.engine.cuda.kernels.conv import FusedConv
 from kokoro_server.engine.cuda.kernels.eight_bits import AT_ONCE, ByteConv
 from kokoro_server.engine.cuda.kernels.gate import checkpoint
@@ -123,7 +124,10 @@ def _convolved(
     bias = cast("Tensor", conv.bias)
     parts = bias.new_empty(rows, tiles, 2, conv.outputs)
     number, chunks = ("float" if scales is None else "int"), x.shape[1]
-    _kernel(number, chunks, base is not None, x.device)(
+    kernel = _kernel(number, chunks, base is not None, x.device)
+    if not runs():
+        return FusedInstanceNorm(y, lengths, parts, STEPS)
+    kernel(
         (tiles * blocks, rows, 1), (THREADS, 1, 1),
         [x, conv.lines, y, y if base is None else base, bias, bias if scales is None else scales,
          bias if sizes is None else sizes, parts, *kernel_args(lengths), time, length, FRONT, conv.taps,
