@@ -9,13 +9,13 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-constexpr int BM = 128, BN = 128;
-constexpr int LINE = 128;                  // bytes: a step of so many channels
-constexpr int LINES = 192;                 // of a tile with its halo, at most
-constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
-constexpr int SIGNAL = LINES * LINE, WEIGHT = BN * LINE;
-constexpr int BARRIERS = SIGNALS * SIGNAL + WEIGHTS * WEIGHT;
-constexpr int WARPS = 4;
+static constexpr int BM = 128, BN = 128;
+static constexpr int LINE = 128;                  // bytes: a step of so many channels
+static constexpr int LINES = 192;                 // of a tile with its halo, at most
+static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
+static constexpr int SIGNAL = LINES * LINE, WEIGHT = BN * LINE;
+static constexpr int BARRIERS = SIGNALS * SIGNAL + WEIGHTS * WEIGHT;
+static constexpr int WARPS = 4;
 
 struct Barriers {
     u32 at;
@@ -96,17 +96,17 @@ __device__ float over_steps(float v) {
     return v;
 }
 
-// `w`: (blocks, CHUNKS, taps, BN, LINE bytes); `y`, `base`: (rows, time, channels); `parts`: (rows, tiles, 2, channels),
-// the mean and the sum of squared deviations of each tile's steps. A row has lengths[row] * factor + extra steps.
+// `w`: (blocks, chunks, taps, BN, LINE bytes); `y`, `base`: (rows, time, channels), `base` may be none; `parts`: (rows,
+// tiles, 2, channels), the mean and the sum of squared deviations of each tile's steps. A row has lengths[row] * factor +
+// extra steps.
 //
-// Number is float, or int for products of bytes. Of half precision, `x` is (rows, CHUNKS, length, LINE bytes), and step 0
-// of a row is its line `front`. Of bytes it is (rows, tiles, CHUNKS, length, LINE bytes), where a tile's own lines begin
-// with its halo; they count steps of steps[row, tile], and weights of scales[channel].
-template <typename Number, int CHUNKS, bool RESIDUAL>
-__global__ void __launch_bounds__(32 * WARPS, 2)
+// Compiled for each Number: float, or int for products of bytes. Of half precision, `x` is (rows, chunks, length, LINE
+// bytes), and step 0 of a row is its line `front`. Of bytes it is (rows, tiles, chunks, length, LINE bytes), where a
+// tile's own lines begin with its halo; they count steps of steps[row, tile], and weights of scales[channel].
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
     conv(const char* x, const char* w, char* y, const char* base, const float* bias, const float* scales, const float* steps,
-         float* parts, const long long* lengths, int factor, int extra, int time, int length, int front, int taps,
-         int dilation, int padding, int blocks, int tiles) {
+         float* parts, const long long* lengths, int factor, int extra, int time, int chunks, int length, int front,
+         int taps, int dilation, int padding, int blocks, int tiles) {
     constexpr bool BYTES = !(Number)0.5f;
     extern __shared__ __align__(1024) char shared[];
     int tile = blockIdx.x / blocks, block = blockIdx.x % blocks, row = blockIdx.y;
@@ -123,8 +123,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
     }
     __syncthreads();
     int first = BYTES ? 0 : front + tile * BM - padding, shift = first & 7;
-    int lines = (shift + BM + (taps - 1) * dilation + 7) & ~7, products = CHUNKS * taps;
-    const char* signal = x + ((BYTES ? (long long)row * tiles + tile : row) * CHUNKS * length + (first - shift)) * LINE;
+    int lines = (shift + BM + (taps - 1) * dilation + 7) & ~7, products = chunks * taps;
+    const char* signal = x + ((BYTES ? (long long)row * tiles + tile : row) * chunks * length + (first - shift)) * LINE;
     const char* weight = w + (long long)block * products * WEIGHT;
 
     auto fetch_signal = [&](int chunk) {
@@ -139,12 +139,16 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
     };
 
     if (threadIdx.x == 0) {
-        for (int chunk = 0; chunk < min(SIGNALS, CHUNKS); chunk++) fetch_signal(chunk);
+#pragma unroll 1
+        for (int chunk = 0; chunk < min(SIGNALS, chunks); chunk++) fetch_signal(chunk);
+#pragma unroll 1
         for (int i = 0; i < min(WEIGHTS, products); i++) fetch_weight(i);
     }
     Number total[2][64] = {};
-    for (int chunk = 0, i = 0; chunk < CHUNKS; chunk++) {
+#pragma unroll 1
+    for (int chunk = 0, i = 0; chunk < chunks; chunk++) {
         wait(barriers.signal_full(chunk % SIGNALS), chunk / SIGNALS & 1);
+#pragma unroll 1
         for (int tap = 0; tap < taps; tap++, i++) {
             wait(barriers.weight_full(i % WEIGHTS), i / WEIGHTS & 1);
             u32 line = signals + chunk % SIGNALS * SIGNAL + (shift + tap * dilation) * LINE;
@@ -163,7 +167,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                 if (tap == 0) arrive(barriers.signal_empty((chunk - 1) % SIGNALS));
             }
             if (threadIdx.x == 0) {
-                if (tap == 0 && chunk - 1 + SIGNALS < CHUNKS) fetch_signal(chunk - 1 + SIGNALS);
+                if (tap == 0 && chunk - 1 + SIGNALS < chunks) fetch_signal(chunk - 1 + SIGNALS);
                 if (i - 1 + WEIGHTS < products) fetch_weight(i - 1 + WEIGHTS);
             }
             __syncwarp();
@@ -189,7 +193,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
             int t = step + 64 * (part / 2) + 8 * (part % 2);
             if (t >= count) continue;
             long long at = 2 * (((long long)row * time + t) * channels + channel + 32 * group);
-            uint4 residual = RESIDUAL ? *(const uint4*)(base + at) : uint4{}, out;
+            uint4 residual = base ? *(const uint4*)(base + at) : uint4{}, out;
             u32* from = (u32*)&residual;
             u32* to = (u32*)&out;
 #pragma unroll
@@ -198,7 +202,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                 float low = total[part / 2][at], high = total[part / 2][at + 1];
                 if (BYTES) low *= scale[2 * i] * size, high *= scale[2 * i + 1] * size;
                 low += offset[2 * i], high += offset[2 * i + 1];
-                if (RESIDUAL) {
+                if (base) {
                     float a, b;
                     unpack(from[i], a, b);
                     low += a, high += b;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +28,9 @@ LINES = 192  # of a tile with its halo, at most
 SHARED = 2 * LINES * LINE + 4 * OUTPUTS * LINE + 128  # bytes
 THREADS = 128
 
+MAX_SHARED = 8  # the number of an attribute of a function: the shared memory that it may be launched with
+
+PROGRAMS = Path(__file__).with_name("halo_conv.zip")  # made by `halo_build`
 WIDTHS = (128, 256)  # channels
 FRONT = 32  # lines before a row's first step: more than any padding
 BEHIND = LINES - STEPS  # lines that a tile may read behind its steps
@@ -123,25 +128,46 @@ def _convolved(
     y = signal.new_empty(rows, time, conv.outputs)
     bias = cast("Tensor", conv.bias)
     parts = bias.new_empty(rows, tiles, 2, conv.outputs)
-    number, chunks = ("float" if scales is None else "int"), x.shape[1]
-    kernel = _kernel(number, chunks, base is not None, x.device)
-    if not runs():
-        return FusedInstanceNorm(y, lengths, parts, STEPS)
-    kernel(
-        (tiles * blocks, rows, 1), (THREADS, 1, 1),
-        [x, conv.lines, y, y if base is None else base, bias, bias if scales is None else scales,
-         bias if sizes is None else sizes, parts, *kernel_args(lengths), time, length, FRONT, conv.taps,
-         conv.dilation, conv.padding, blocks, tiles],
-        SHARED,
-    )  # fmt: skip
+    program = _program("float.ptx" if scales is None else "int.ptx", x.device)
+    if runs():
+        program(
+            (tiles * blocks, rows),
+            x, conv.lines, y, base, bias, scales, sizes, parts, *kernel_args(lengths), time, x.shape[1], length, FRONT,
+            conv.taps, conv.dilation, conv.padding, blocks, tiles,
+        )  # fmt: skip
     return FusedInstanceNorm(y, lengths, parts, STEPS)
 
 
+class Program:
+    """A program of `halo_conv.cu` on the current device."""
+
+    def __init__(self, assembly: bytes) -> None:
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._check(self._driver.cuModuleLoadData(ctypes.byref(module), assembly))
+        self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"conv"))
+        self._check(self._driver.cuFuncSetAttribute(self._function, MAX_SHARED, SHARED))
+
+    def __call__(self, grid: tuple[int, int], *arguments: Tensor | int | None) -> None:
+        """Launch it on torch's current stream."""
+        values = [
+            ctypes.c_int(each) if isinstance(each, int) else ctypes.c_void_p(each.data_ptr() if each is not None else 0)
+            for each in arguments
+        ]
+        addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        self._check(
+            self._driver.cuLaunchKernel(self._function, *grid, 1, THREADS, 1, 1, SHARED, stream, addresses, None)
+        )
+
+    def _check(self, status: int) -> None:
+        if status:
+            text = ctypes.c_char_p()
+            self._driver.cuGetErrorString(status, ctypes.byref(text))
+            raise RuntimeError(f"CUDA error {status}: {(text.value or b'unknown').decode()}")
+
+
 @cache
-def _kernel(number: str, chunks: int, residual: bool, device: torch.device) -> Any:
-    source = Path(__file__).with_suffix(".cu").read_text(encoding="utf-8")
-    name = f"conv<{number}, {chunks}, {str(residual).lower()}>"
-    with torch.cuda.device(device):
-        kernel = torch.cuda._compile_kernel(source, name, compute_capability="90a")
-        kernel.set_shared_memory_config(SHARED)
-    return kernel
+def _program(name: str, device: torch.device) -> Program:
+    with torch.cuda.device(device), zipfile.ZipFile(PROGRAMS) as archive:
+        return Program(archive.read(name) + b"\0")
