@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from kokoro_server.assets.models import folder, hub, install
+from kokoro_server.assets.models import folder, hub, install, weights
 from kokoro_server.assets.models.folder import ModelFolder
 from kokoro_server.config.settings import Settings
 from kokoro_server.engine import folders
@@ -77,8 +78,14 @@ def _check(settings: Settings, models: Path, options: argparse.Namespace) -> int
     return 1 if wrong else 0
 
 
-def _remove(_settings: Settings, models: Path, options: argparse.Namespace) -> int:
+def _remove(settings: Settings, models: Path, options: argparse.Namespace) -> int:
+    model, made = folder.scan(models).models.get(options.name), None
+    if model is not None:
+        with suppress(AssetError):  # nothing can have been made of weights that cannot be read
+            made = weights.place(settings.cache_dir, model.weights, model.config)
     install.remove(options.name, models)
+    if made is not None:
+        folders.discard(settings, made)
     sys.stdout.write(f"{options.name} removed; restart the server\n")
     return 0
 

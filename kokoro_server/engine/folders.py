@@ -74,6 +74,17 @@ def converted(settings: Settings, model: ModelFolder) -> ConvertedWeights:
     return weights.ensure(settings.cache_dir, model.weights, model.config, partial(_shapes, model.config))
 
 
+def discard(settings: Settings, made: ConvertedWeights) -> None:
+    """Delete from the cache what was made of a model's weights."""
+    with files.explain_os_errors(settings.cache_dir):
+        made.path.unlink(missing_ok=True)
+        _verdict(made).unlink(missing_ok=True)
+        if not backends.missing("onnx"):
+            from kokoro_server.engine.cpu import calibration
+
+            build_cache.remove(settings.cache_dir, {made.digest, calibration.digest(made.digest)})
+
+
 def load(settings: Settings, model: ModelFolder, styles: Sequence[Style]) -> LoadedModel:
     """Convert and build what is missing, load the model and warm it up. Takes seconds, the first time minutes."""
     started = time.perf_counter()
@@ -105,6 +116,11 @@ def _engines(ready: _Ready) -> Sequence[Engine]:
     for engine in engines:
         engine.warmup()
     return engines
+
+
+def _verdict(made: ConvertedWeights) -> Path:
+    """How far int8 is from single precision."""
+    return made.path.with_suffix(".json")
 
 
 def _shapes(config: ModelConfig) -> convert.TensorShapes:
@@ -139,7 +155,7 @@ def _graphs(
     def in_int8() -> Path:
         return build_cache.ensure(settings.cache_dir, made.path, key, partial(calibration.build_calibrated, rows))
 
-    verdict = made.path.with_suffix(".json")
+    verdict = _verdict(made)
     distance = _known_distance(verdict, key.name)
     if distance is None:
         log.info("calibrating int8, and comparing it with single precision, once model=%s", model.name)

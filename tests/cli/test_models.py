@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kokoro_server.assets.models import folder
 from kokoro_server.cli import main as cli
+from kokoro_server.config.settings import Settings
 from kokoro_server.engine import folders
+from kokoro_server.engine.cpu import build_cache, calibration
 from tests import other_models
 from tests.assets.test_models import described
 
@@ -35,6 +38,27 @@ def test_a_model_comes_and_goes(models: Path, tmp_path: Path, capsys: pytest.Cap
     assert "BAD  mine" in capsys.readouterr().out
     assert cli.main(["models", "remove", "mine"]) == 0
     assert list(models.iterdir()) == []
+
+
+def test_what_was_made_of_a_model_goes_with_it(models: Path, tmp_path: Path) -> None:
+    other_models.write(tmp_path / "from" / "german")
+    assert cli.main(["models", "add", "from/german"]) == 0
+    settings = Settings.load(dotenv=None)
+    (converted,) = (settings.cache_dir / "models").iterdir()
+    model = folder.scan(models).models["german"]
+    made = folders.converted(settings, model)
+    assert made.path == converted
+    wanted = build_cache.key(calibration.digest(made.digest), "int8")
+
+    def build(_weights: Path, target: Path, *_: object) -> None:
+        (target / "graph.onnx").write_bytes(b"graph")
+
+    other = build_cache.ensure(settings.cache_dir, converted, build_cache.key("0" * 64, "int8"), build)
+    built = build_cache.ensure(settings.cache_dir, converted, wanted, build)
+    assert cli.main(["models", "remove", "german"]) == 0
+    assert not converted.exists()
+    assert not built.exists()
+    assert other.exists()
 
 
 def test_what_a_killed_command_has_left_is_not_added(models: Path, tmp_path: Path) -> None:

@@ -43,13 +43,10 @@ class ConvertedWeights:
 
 def ensure(cache_dir: Path, weights: Path, config: ModelConfig, shapes: Callable[[], TensorShapes]) -> ConvertedWeights:
     """The converted `weights`, from the cache or made now. Every failure is an AssetError."""
+    converted = place(cache_dir, weights, config)
     with files.explain_os_errors(cache_dir):
-        made_from = f"{files.sha256(weights)} {config.digest} {CONVERTER_VERSION}"
-        digest = sha256(made_from.encode()).hexdigest()
-        cache = AssetCache(cache_dir)
-        converted = ConvertedWeights(cache.directory / FOLDER / f"{digest[:16]}.safetensors", digest)
         if not converted.path.is_file():
-            with cache.locked("converting a model"):
+            with AssetCache(cache_dir).locked("converting a model"):
                 state = read(weights, shapes())
                 converted.path.parent.mkdir(parents=True, exist_ok=True)
                 for unfinished in converted.path.parent.glob("*" + UNFINISHED):  # a crash has left it
@@ -59,6 +56,14 @@ def ensure(cache_dir: Path, weights: Path, config: ModelConfig, shapes: Callable
                     save_file(state, unfinished, {"format": "pt"})
                 log.info("converted weights=%s path=%s", weights, converted.path)
         return converted
+
+
+def place(cache_dir: Path, weights: Path, config: ModelConfig) -> ConvertedWeights:
+    """Where the converted `weights` are, or will be."""
+    with files.explain_os_errors(cache_dir):
+        made_from = f"{files.sha256(weights)} {config.digest} {CONVERTER_VERSION}"
+        digest = sha256(made_from.encode()).hexdigest()
+        return ConvertedWeights(AssetCache(cache_dir).directory / FOLDER / f"{digest[:16]}.safetensors", digest)
 
 
 def read(path: Path, shapes: TensorShapes) -> Tensors:

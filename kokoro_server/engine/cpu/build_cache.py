@@ -19,7 +19,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
@@ -156,6 +156,13 @@ def listing(cache_dir: Path) -> list[CachedBuild]:
     with files.explain_os_errors(cache_dir):
         folders = sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
         return [build for folder in folders if (build := _read(folder))]
+
+
+def remove(cache_dir: Path, weights: Collection[str]) -> None:
+    """Delete all builds of the weights with these hashes."""
+    for build in listing(cache_dir):
+        if build.key.weights in weights:
+            shutil.rmtree(build.folder)
 
 
 def _intact(folder: Path, wanted: Key) -> bool:
