@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,18 @@ def assets() -> Assets:
     """The real weights and voices, fetched once into the user's cache."""
     settings = Settings.load(dotenv=None)
     return asset_store.ensure(settings.cache_dir, settings.asset_source, settings.model_path)
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """Commands change the environment of their process, which the servers of later tests would inherit."""
+    before = dict(os.environ)
+    yield
+    for name in before.keys() | os.environ.keys():
+        if name not in before:
+            del os.environ[name]
+        elif os.environ.get(name) != before[name]:
+            os.environ[name] = before[name]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,7 +44,6 @@ def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "faster_whisper.py").write_text(f"HEARD = {str(path)!r}\n{WHISPER}", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path / "packages"))
-    monkeypatch.setenv("PYTHONSAFEPATH", "")  # which the command sets; afterwards it is as before
     return path
 
 
