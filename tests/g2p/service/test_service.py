@@ -193,7 +193,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
         port = taken.getsockname()[1]
         ended = run_standalone(port)
     assert ended.returncode == 1
-    assert ended.stderr.strip() == f"cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert ended.stderr.strip() == f"cannot listen on 127.0.0.1:{port}: Address already in use (G2P_HOST, G2P_PORT)"
 
 
 def test_a_missing_library_is_one_clear_line() -> None:
