@@ -20,12 +20,13 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from kokoro_server.client import KokoroClient, ServerError
+from kokoro_server.client import KokoroClient, ServerError, Timeouts
 from tests import servers
 from tests.servers import ROOT, Server
 
 ALICE, BOB, WRONG = "alices-secret-key", "bobs-secret-key", "no-such-secret-key"
 BEARER = {"Authorization": f"Bearer {ALICE}"}
+PATIENT = Timeouts(health=60, synthesis=300, stream=300)  # of a machine that is busy with other tests
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +59,18 @@ def test_openais_client_raises_its_own_error(locked: Server) -> None:
 
 
 def test_our_client_sends_its_key(locked: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with KokoroClient(locked.url, api_key=BOB) as client:
+    with KokoroClient(locked.url, api_key=BOB, timeouts=PATIENT) as client:
         assert client.health()["status"] == "ok"
         assert client.synthesize("Hello.").content
         assert b"".join(client.stream("Hello."))
-    with KokoroClient(locked.url) as client, pytest.raises(ServerError, match="needs an API key") as caught:
+    with (
+        KokoroClient(locked.url, timeouts=PATIENT) as client,
+        pytest.raises(ServerError, match="needs an API key") as caught,
+    ):
         client.voices()
     assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
     monkeypatch.setenv("KOKORO_API_KEY", ALICE)
-    with KokoroClient(locked.url) as client:
+    with KokoroClient(locked.url, timeouts=PATIENT) as client:
         assert client.voices()
 
 
