@@ -1,7 +1,8 @@
 // A convolution by Hopper's tensor cores, whose taps are read from shared memory.
 //
 // A program makes BM steps of BN channels. It holds the steps that all taps of its tile read, 64 channels of half
-// precision or 128 of bytes at a time, and shifts the address for each tap: a step crosses to the multiprocessor once, not once a tap. Two programs share a multiprocessor, so that one multiplies while the other begins or ends.
+// precision or 128 of bytes at a time, and shifts the address for each tap: a step crosses to the multiprocessor once,
+// not once a tap. Two programs share a multiprocessor, so that one multiplies while the other begins or ends.
 //
 // What is fetched is contiguous: `halo_conv.py` lays weights and signals out as shared memory holds them, rows of 128
 // bytes whose eight parts are exchanged (part ^ row & 7), which the tensor cores undo.
@@ -144,6 +145,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
 #pragma unroll 1
         for (int i = 0; i < min(WEIGHTS, products); i++) fetch_weight(i);
     }
+    __syncwarp();
     Number total[2][64] = {};
 #pragma unroll 1
     for (int chunk = 0, i = 0; chunk < chunks; chunk++) {
