@@ -11,7 +11,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 static constexpr int BM = 128, BN = 128;
-static constexpr int LINE = 128;                  // bytes: a step of so many channels
+static constexpr int LINE = 128;                  // bytes: some channels of a step
 static constexpr int LINES = 192;                 // of a tile with its halo, at most
 static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
 static constexpr int SIGNAL = LINES * LINE, WEIGHT = BN * LINE;
