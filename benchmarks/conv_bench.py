@@ -56,7 +56,6 @@ def measure(module: Any, options: argparse.Namespace) -> dict[str, Any]:
     for kind in ("fp16", "fp16 halo", "int8", "int8 halo"):
         ops = CudaOps(card, factors={module: divisors} if "int8" in kind else None, halo="halo" in kind)
         conv = ops.snake_conv(module, placement, gain)
-
         signal = ops.instance_norm(x, lengths)  # whose statistics are computed once
 
         def once(conv: Any = conv, signal: Any = signal) -> None:

@@ -89,10 +89,15 @@ def in_detail(
         keep("one_pass_beyond_the_limit", common.show("one pass", wide))
 
 
+def made(model: Any, precision: str) -> CudaEngine:
+    """fp16+halo and int8+halo: with convolutions of `halo_conv`."""
+    return CudaEngine(model, GPU, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
+
+
 @contextmanager
 def loaded(model: Any, precision: str) -> Iterator[CudaEngine]:
-    """An engine, and nothing of it left behind. fp16+halo and int8+halo: with convolutions of `halo_conv`."""
-    engine = CudaEngine(model, GPU, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
+    """An engine, and nothing of it left behind."""
+    engine = made(model, precision)
     try:
         yield engine
     finally:

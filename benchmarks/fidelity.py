@@ -155,8 +155,8 @@ def graph_durations(folder: Path, rows: Sequence[Row]) -> list[NDArray[np.int64]
 def on_cuda(options: argparse.Namespace) -> None:
     import torch
 
+    from benchmarks import engine_cuda
     from benchmarks.exactness import Exact, kmodel
-    from kokoro_server.engine.cuda.engine import CudaEngine
     from kokoro_server.engine.model import reference as plain
 
     gpu = torch.device("cuda", 0)
@@ -179,7 +179,7 @@ def on_cuda(options: argparse.Namespace) -> None:
     exact = Exact(model, gpu)
     for precision in (options.precisions or "fp32,fp16,bf16").split(","):
         count = len(rows) if precision == "fp16" else min(200, len(rows))
-        engine = CudaEngine(model, gpu, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
+        engine = engine_cuda.made(model, precision)
         name = f"cuda-{precision}"
         spoken[name] = together(engine)(loud)
         found = {"same_curves_and_noise": exact.distance(engine, rows[:: len(rows) // count])}

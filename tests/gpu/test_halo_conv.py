@@ -12,18 +12,11 @@ pytest.importorskip("triton")
 
 from kokoro_server.engine.cuda.kernels import halo_conv  # noqa: E402
 from kokoro_server.engine.cuda.kernels.card import Card  # noqa: E402
-from kokoro_server.engine.model import reference as kokoro  # noqa: E402
 from kokoro_server.engine.model.layers import AdaINParams  # noqa: E402
 from tests.gpu import test_fused  # noqa: E402
 from tests.gpu.test_fused import BYTES, HALF, Pair, device, error, exact  # noqa: E402, F401
 
 COUNTS = (test_fused.SIZE, 333, 130, 128, 2)
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    torch.manual_seed(0)
-    return kokoro.blank()
 
 
 @pytest.mark.parametrize("in_bytes", [False, True])
