@@ -52,7 +52,7 @@ def measure(module: Any, options: argparse.Namespace) -> dict[str, Any]:
     x, base = torch.randn(2, options.rows, size, channels, device=GPU).half()
     style = AdaINParams(*torch.randn(2, options.rows, 1, channels, device=GPU))
     gain, divisors = torch.ones(channels), torch.ones(channels)
-    runs = {}
+    runs, kept = {}, []  # what a recording reads must stay
     for kind in ("fp16", "fp16 halo", "int8", "int8 halo"):
         ops = CudaOps(card, factors={module: divisors} if "int8" in kind else None, halo="halo" in kind)
         conv = ops.snake_conv(module, placement, gain)
@@ -62,6 +62,7 @@ def measure(module: Any, options: argparse.Namespace) -> dict[str, Any]:
             conv.of_snake(signal, style, lengths, base)
 
         runs[kind] = recorded(once)
+        kept.append(once)
     times: dict[str, list[float]] = {kind: [] for kind in runs}
     for _ in range(options.rounds):
         for kind, graph in runs.items():

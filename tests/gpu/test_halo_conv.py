@@ -39,7 +39,7 @@ def test_a_convolution_and_the_norm_after_it(
     channels, limit = module.in_channels, BYTES if in_bytes else HALF
     gain, divisors = torch.rand(2, channels) + 0.5
     pair.ops.halo, pair.ops.factors = True, {module: divisors} if in_bytes else {}
-    x, base = pair.signal(channels), pair.signal(channels)
+    x, base = (pair.signal(channels).half().float() for _ in range(2))
     rows = len(pair.counts)
     first, second = (AdaINParams(*torch.randn(2, rows, 1, channels, device=device)) for _ in range(2))
     plain = pair.plain_ops.conv(module, pair.plain, gain)

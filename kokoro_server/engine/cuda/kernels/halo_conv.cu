@@ -12,7 +12,7 @@ typedef unsigned long long u64;
 
 static constexpr int BM = 128, BN = 128;
 static constexpr int LINE = 128;                  // bytes: some channels of a step
-static constexpr int LINES = 192;                 // of a tile with its halo, at most
+static constexpr int LINES = 184;                 // of a tile with its halo, at most
 static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
 static constexpr int SIGNAL = LINES * LINE, WEIGHT = BN * LINE;
 static constexpr int BARRIERS = SIGNALS * SIGNAL + WEIGHTS * WEIGHT;
@@ -101,13 +101,14 @@ __device__ float over_steps(float v) {
 // tiles, 2, channels), the mean and the sum of squared deviations of each tile's steps. A row has lengths[row] * factor +
 // extra steps.
 //
-// Compiled for each Number: float, or int for products of bytes. Of half precision, `x` is (rows, chunks, length, LINE
-// bytes), and step 0 of a row is its line `front`. Of bytes it is (rows, tiles, chunks, length, LINE bytes), where a
-// tile's own lines begin with its halo; they count steps of steps[row, tile], and weights of scales[channel].
+// Compiled for each Number: float, or int for products of bytes. A tile reads `lines` of each chunk, its halo first. Of
+// half precision, `x` is (rows, chunks, length, LINE bytes), where a tile's lines begin BM behind those of the one before
+// it. Of bytes it is (rows, tiles, chunks, lines, LINE bytes); they count steps of steps[row, tile], and weights of
+// scales[channel].
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
     conv(const char* x, const char* w, char* y, const char* base, const float* bias, const float* scales, const float* steps,
-         float* parts, const long long* lengths, int factor, int extra, int time, int chunks, int length, int front,
-         int taps, int dilation, int padding, int blocks, int tiles) {
+         float* parts, const long long* lengths, int factor, int extra, int time, int chunks, int length, int lines,
+         int taps, int dilation, int blocks, int tiles) {
     constexpr bool BYTES = !(Number)0.5f;
     extern __shared__ __align__(1024) char shared[];
     int tile = blockIdx.x / blocks, block = blockIdx.x % blocks, row = blockIdx.y;
@@ -116,6 +117,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
     if (tile * BM >= count) return;
     u32 signals = (u32)__cvta_generic_to_shared(shared), weights = signals + SIGNALS * SIGNAL;
     Barriers barriers{signals + BARRIERS};
+    float *offsets = (float*)(shared + BARRIERS + 128), *factors = offsets + BN;
+    offsets[threadIdx.x] = bias[block * BN + threadIdx.x];
+    if (BYTES) factors[threadIdx.x] = scales[block * BN + threadIdx.x] * steps[row * tiles + tile];
     if (threadIdx.x == 0) {
         for (int i = 0; i < SIGNALS; i++) init(barriers.signal_full(i), 1), init(barriers.signal_empty(i), WARPS);
         for (int i = 0; i < WEIGHTS; i++) init(barriers.weight_full(i), 1), init(barriers.weight_empty(i), WARPS);
@@ -123,9 +127,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     __syncthreads();
-    int first = BYTES ? 0 : front + tile * BM - padding, shift = first & 7;
-    int lines = (shift + BM + (taps - 1) * dilation + 7) & ~7, products = chunks * taps;
-    const char* signal = x + ((BYTES ? (long long)row * tiles + tile : row) * chunks * length + (first - shift)) * LINE;
+    int products = chunks * taps;
+    long long first = BYTES ? ((long long)row * tiles + tile) * chunks * length : (long long)row * chunks * length + tile * BM;
+    const char* signal = x + first * LINE;
     const char* weight = w + (long long)block * products * WEIGHT;
 
     auto fetch_signal = [&](int chunk) {
@@ -153,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
 #pragma unroll 1
         for (int tap = 0; tap < taps; tap++, i++) {
             wait(barriers.weight_full(i % WEIGHTS), i / WEIGHTS & 1);
-            u32 line = signals + chunk % SIGNALS * SIGNAL + (shift + tap * dilation) * LINE;
+            u32 line = signals + chunk % SIGNALS * SIGNAL + tap * dilation * LINE;
             u32 weight = weights + i % WEIGHTS * WEIGHT;
             begin_products();
 #pragma unroll
@@ -175,34 +179,45 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
             __syncwarp();
         }
     }
-    end_products<0>();
 
     // A lane has eight neighbouring channels of each 32, of the steps lane / 4 and lane / 4 + 8 of each 16: the columns
     // of the weights are in an order that makes it so.
     int channels = blocks * BN, channel = block * BN + 8 * (lane % 4), step = tile * BM + 16 * warp + lane / 4;
+    auto place = [&](int group, int part) {
+        return 2 * (((long long)row * time + step + 64 * (part / 2) + 8 * (part % 2)) * channels + channel + 32 * group);
+    };
+    auto is_sound = [&](int part) { return step + 64 * (part / 2) + 8 * (part % 2) < count; };
+    uint4 residuals[2][4] = {};
+    auto load_residuals = [&](int group) {  // before they are wanted
+#pragma unroll
+        for (int part = 0; part < 4; part++) {
+            if (base && is_sound(part)) residuals[group % 2][part] = *(const uint4*)(base + place(group, part));
+        }
+    };
+    load_residuals(0);
+    end_products<0>();
     float* sums = (float*)shared;  // (2, WARPS, BN)
-    float size = BYTES ? steps[row * tiles + tile] : 1, sound[2][64] = {};
+    float sound[2][64] = {};
     __syncthreads();  // all have read their operands
 #pragma unroll
     for (int group = 0; group < 4; group++) {
         float offset[8], scale[8], sum[8] = {};
+        if (group < 3) load_residuals(group + 1);
         for (int i = 0; i < 8; i += 4) {
-            *(float4*)(offset + i) = *(const float4*)(bias + channel + 32 * group + i);
-            if (BYTES) *(float4*)(scale + i) = *(const float4*)(scales + channel + 32 * group + i);
+            *(float4*)(offset + i) = *(const float4*)(offsets + 8 * (lane % 4) + 32 * group + i);
+            if (BYTES) *(float4*)(scale + i) = *(const float4*)(factors + 8 * (lane % 4) + 32 * group + i);
         }
 #pragma unroll
         for (int part = 0; part < 4; part++) {
-            int t = step + 64 * (part / 2) + 8 * (part % 2);
-            if (t >= count) continue;
-            long long at = 2 * (((long long)row * time + t) * channels + channel + 32 * group);
-            uint4 residual = base ? *(const uint4*)(base + at) : uint4{}, out;
-            u32* from = (u32*)&residual;
+            if (!is_sound(part)) continue;
+            uint4 out;
+            u32* from = (u32*)&residuals[group % 2][part];
             u32* to = (u32*)&out;
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int at = (4 * group + i) * 4 + part % 2 * 2;
                 float low = total[part / 2][at], high = total[part / 2][at + 1];
-                if (BYTES) low *= scale[2 * i] * size, high *= scale[2 * i + 1] * size;
+                if (BYTES) low *= scale[2 * i], high *= scale[2 * i + 1];
                 low += offset[2 * i], high += offset[2 * i + 1];
                 if (base) {
                     float a, b;
@@ -213,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
                 sum[2 * i] += low, sum[2 * i + 1] += high;
                 sound[part / 2][at] = low, sound[part / 2][at + 1] = high;
             }
-            *(uint4*)(y + at) = out;
+            *(uint4*)(y + place(group, part)) = out;
         }
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -232,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
 #pragma unroll
             for (int part = 0; part < 4; part++) {
                 float off = sound[part / 2][(4 * group + i / 2) * 4 + part % 2 * 2 + i % 2] - mean;
-                if (step + 64 * (part / 2) + 8 * (part % 2) < count) spread += off * off;
+                if (is_sound(part)) spread += off * off;
             }
             spread = over_steps(spread);
             if (lane < 4) sums[(WARPS + warp) * BN + c] = spread;

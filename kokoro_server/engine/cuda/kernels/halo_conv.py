@@ -24,16 +24,14 @@ from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 # As in `halo_conv.cu`.
 STEPS, OUTPUTS = 128, 128  # of a tile
 LINE = 128  # bytes: a step of 64 channels of half precision, or of 128 of bytes
-LINES = 192  # of a tile with its halo, at most
-SHARED = 2 * LINES * LINE + 4 * OUTPUTS * LINE + 128  # bytes
+LINES = 184  # of a tile with its halo, at most
+SHARED = 2 * LINES * LINE + 4 * OUTPUTS * LINE + 128 + 2 * OUTPUTS * 4  # bytes
 THREADS = 128
 
 MAX_SHARED = 8  # the number of an attribute of a function: the shared memory that it may be launched with
 
 PROGRAMS = Path(__file__).with_name("halo_conv.zip")  # made by `halo_build`
 WIDTHS = (128, 256)  # channels
-FRONT = 32  # lines before a row's first step: more than any padding
-BEHIND = LINES - STEPS  # lines that a tile may read behind its steps
 
 
 class HaloConv(FusedConv):
@@ -53,12 +51,12 @@ class HaloConv(FusedConv):
             return super().of_snake(signal, style, lengths, base)
         affine, where = signal.affine(style), kernel_args(lengths)
         checkpoint()
-        length, wide = FRONT + tiles * STEPS + BEHIND, LINE // 2
+        length, wide = (tiles - 1) * STEPS + _lines(self), LINE // 2
         x = signal.x.new_empty(rows, channels // wide, length, wide)
-        triton_kernels.snake_in_lines[(-(-(FRONT + time + FRONT) // 32), channels // wide, rows)](
-            signal.x, x, affine, *where, time, length, FRONT, channels, wide, 32
+        triton_kernels.snake_in_lines[(-(-length // 32), channels // wide, rows)](
+            signal.x, x, affine, *where, time, length, self.padding, channels, wide, 32
         )
-        return _convolved(self, x, signal.x, base, lengths, length)
+        return _convolved(self, x, signal.x, base, lengths)
 
 
 class HaloByteConv(ByteConv):
@@ -73,7 +71,7 @@ class HaloByteConv(ByteConv):
     ) -> InstanceNorm:
         assert isinstance(signal, FusedInstanceNorm)
         rows, time, channels = signal.x.shape
-        tiles, length = -(-time // STEPS), -(-(STEPS + 2 * self.padding) // 8) * 8
+        tiles, length = -(-time // STEPS), _lines(self)
         affine, where = signal.affine(style), kernel_args(lengths)
         checkpoint()
         x = torch.empty(rows * tiles, channels // LINE, length, LINE, dtype=torch.int8, device=signal.x.device)
@@ -82,14 +80,18 @@ class HaloByteConv(ByteConv):
             signal.x, x, sizes, affine, self.factors, *where, time, tiles, self.padding, length, channels, STEPS,
             AT_ONCE // channels,
         )  # fmt: skip
-        return _convolved(self, x, signal.x, base, lengths, length, self.scales, sizes)
+        return _convolved(self, x, signal.x, base, lengths, self.scales, sizes)
 
 
 def takes(module: Any, placement: Placement) -> bool:
-    reach = module.dilation[0] * (module.kernel_size[0] - 1)
-    is_narrow = 7 + STEPS + reach <= LINES  # the first of its lines is a multiple of 8
+    is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
     fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
     return fits and is_narrow and placement.dtype == torch.float16
+
+
+def _lines(conv: HaloConv | HaloByteConv) -> int:
+    """That a tile reads. Eight are exchanged together."""
+    return -(-(STEPS + 2 * conv.padding) // 8) * 8
 
 
 def lines_of(weight: Tensor) -> Tensor:
@@ -118,7 +120,6 @@ def _convolved(
     signal: Tensor,
     base: Tensor | None,
     lengths: Lengths,
-    length: int,
     scales: Tensor | None = None,
     sizes: Tensor | None = None,
 ) -> InstanceNorm:
@@ -132,8 +133,8 @@ def _convolved(
     if runs():
         program(
             (tiles * blocks, rows),
-            x, conv.lines, y, base, bias, scales, sizes, parts, *kernel_args(lengths), time, x.shape[1], length, FRONT,
-            conv.taps, conv.dilation, conv.padding, blocks, tiles,
+            x, conv.lines, y, base, bias, scales, sizes, parts, *kernel_args(lengths), time, x.shape[1], x.shape[2],
+            _lines(conv), conv.taps, conv.dilation, blocks, tiles,
         )  # fmt: skip
     return FusedInstanceNorm(y, lengths, parts, STEPS)
 
