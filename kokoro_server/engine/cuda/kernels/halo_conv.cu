@@ -1,30 +1,30 @@
-// A convolution by Hopper's tensor cores, whose taps are read from shared memory.
+// A convolution of a snake by Hopper's tensor cores: a signal crosses to the multiprocessor once, is normed and bent
+// there, and stays in shared memory for all taps.
 //
-// A program makes BM steps of BN channels. It holds the steps that all taps of its tile read, 64 channels of half
-// precision or 128 of bytes at a time, and shifts the address for each tap: a step crosses to the multiprocessor once,
-// not once a tap. Two programs share a multiprocessor, so that one multiplies while the other begins or ends.
+// A program makes tiles of BM steps and BN channels, one after the other. Half of it writes the steps that a tile's taps
+// read, 64 channels at a time, into shared memory; the other half multiplies them, each tap at a shifted address, and
+// ends the tile: bias, residual, statistics. Two programs share a multiprocessor, and either half works ahead of the
+// other, so that the tensor cores hardly wait.
 //
-// What is fetched is contiguous: `halo_conv.py` lays weights and signals out as shared memory holds them, rows of 128
-// bytes whose eight parts are exchanged (part ^ row & 7), which the tensor cores undo.
+// Shared memory holds lines of 128 bytes, whose eight parts are exchanged (part ^ line & 7); the tensor cores undo it.
+// `halo_conv.py` lays the weights out in this way, and they are fetched as they lie.
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
 static constexpr int BM = 128, BN = 128;
-static constexpr int LINE = 128;                  // bytes: some channels of a step
-static constexpr int LINES = 184;                 // of a tile with its halo, at most
+static constexpr int WIDE = 64, LINE = 2 * WIDE;  // channels of half precision, and their bytes
+static constexpr int LINES = 178;                 // of a tile with its halo, at most
 static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
-static constexpr int SIGNAL = LINES * LINE, WEIGHT = BN * LINE;
-static constexpr int BARRIERS = SIGNALS * SIGNAL + WEIGHTS * WEIGHT;
-static constexpr int WARPS = 4;
-
-struct Barriers {
-    u32 at;
-    __device__ u32 signal_full(int i) const { return at + 8 * i; }
-    __device__ u32 signal_empty(int i) const { return at + 8 * (SIGNALS + i); }
-    __device__ u32 weight_full(int i) const { return at + 8 * (2 * SIGNALS + i); }
-    __device__ u32 weight_empty(int i) const { return at + 8 * (2 * SIGNALS + WEIGHTS + i); }
-};
+static constexpr int SIGNAL = 23 * 1024, WEIGHT = BN * LINE;
+static constexpr int WARPS = 4;                   // of each half
+static constexpr int THREADS = 32 * WARPS;
+static constexpr int AT_ONCE = 9;                 // loads of a thread that are under way together
+// In shared memory: the weights, a signal with the biases and the barriers in the rest of its buffer, and another one
+// with the sums of all warps but the first.
+static constexpr int SIGNALS_AT = WEIGHTS * WEIGHT, BIASES_AT = SIGNALS_AT + LINES * LINE, BARRIERS_AT = BIASES_AT + 4 * BN;
+static constexpr int SUMS_AT = SIGNALS_AT + SIGNAL + LINES * LINE;
+static_assert(BARRIERS_AT + 16 * (SIGNALS + WEIGHTS) <= SIGNALS_AT + SIGNAL, "the first signal's buffer is full");
 
 __device__ void init(u32 barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
@@ -45,6 +45,21 @@ __device__ void wait(u32 barrier, u32 parity) {
         : "memory");
 }
 
+// Buffers that go round: the n-th use is of buffer n % NUMBER. `full` and `empty` say that it may be read, or written.
+template <int NUMBER>
+struct Ring {
+    u32 at;
+    __device__ u32 full(u32 n) const { return at + 8 * (n % NUMBER); }
+    __device__ u32 empty(u32 n) const { return at + 8 * (NUMBER + n % NUMBER); }
+    __device__ void init_all(u32 fillers, u32 readers) const {
+        for (int i = 0; i < NUMBER; i++) init(full(i), fillers), init(empty(i), readers);
+    }
+    __device__ void wait_full(u32 n) const { wait(full(n), n / NUMBER & 1); }
+    __device__ void wait_empty(u32 n) const {  // after its use before this one, if any
+        if (n >= NUMBER) wait(empty(n), (n / NUMBER - 1) & 1);
+    }
+};
+
 __device__ void fetch(u32 target, const char* source, u32 bytes, u32 barrier) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
@@ -52,26 +67,24 @@ __device__ void fetch(u32 target, const char* source, u32 bytes, u32 barrier) {
                  : "memory");
 }
 
-// Rows of 128 bytes, exchanged as above; eight rows are 1,024 bytes. `at` may be any row of a buffer that begins at a
-// multiple of 1,024: the exchange goes by the address.
+// Lines, eight of which are 1,024 bytes. `at` may be any line of a buffer that begins at a multiple of 1,024: the
+// exchange goes by the address.
 __device__ u64 operand(u32 at) { return (1ull << 62) | (64ull << 32) | (1ull << 16) | ((at & 0x3FFFF) >> 4); }
 
-// total += 64 steps of a line's quarter by 128 lines of weights: 16 channels of half precision, or 32 bytes.
-#define ALL(type) SIXTEEN(type, 0), SIXTEEN(type, 16), SIXTEEN(type, 32), SIXTEEN(type, 48)
-#define SIXTEEN(type, i) FOUR(type, i), FOUR(type, i + 4), FOUR(type, i + 8), FOUR(type, i + 12)
-#define FOUR(type, i) type(d[i]), type(d[i + 1]), type(d[i + 2]), type(d[i + 3])
-#define OPERANDS                                                                            \
-    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "               \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "      \
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "      \
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, "
+// total += 64 steps of 16 channels by 128 lines of weights.
+#define ALL SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 __device__ void multiply(float (&d)[64], u64 steps, u64 weights) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " OPERANDS "1, 1, 1, 0, 0;" : ALL("+f") : "l"(steps),
-                 "l"(weights));
-}
-
-__device__ void multiply(int (&d)[64], u64 steps, u64 weights) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " OPERANDS "1;" : ALL("+r") : "l"(steps), "l"(weights));
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, 1, 1, 1, 0, 0;"
+        : ALL
+        : "l"(steps), "l"(weights));
 }
 
 __device__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -91,172 +104,270 @@ __device__ u32 pack(float low, float high) {
     return pair;
 }
 
-// The sum over the lanes that hold other steps of the same channels.
-__device__ float over_steps(float v) {
-    for (int lane = 4; lane < 32; lane *= 2) v += __shfl_xor_sync(~0u, v, lane);
-    return v;
+__device__ float reciprocal(float number) {
+    float found;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(found) : "f"(number));
+    return found;
 }
 
-// `w`: (blocks, chunks, taps, BN, LINE bytes); `y`, `base`: (rows, time, channels), `base` may be none; `parts`: (rows,
-// tiles, 2, channels), the mean and the sum of squared deviations of each tile's steps. A row has lengths[row] * factor +
-// extra steps.
-//
-// Compiled for each Number: float, or int for products of bytes. A tile reads `lines` of each chunk, its halo first. Of
-// half precision, `x` is (rows, chunks, length, LINE bytes), where a tile's lines begin BM behind those of the one before
-// it. Of bytes it is (rows, tiles, chunks, lines, LINE bytes); they count steps of steps[row, tile], and weights of
-// scales[channel].
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
-    conv(const char* x, const char* w, char* y, const char* base, const float* bias, const float* scales, const float* steps,
-         float* parts, const long long* lengths, int factor, int extra, int time, int chunks, int length, int lines,
-         int taps, int dilation, int blocks, int tiles) {
-    constexpr bool BYTES = !(Number)0.5f;
+// z + sin² z. The period π is taken off in two parts to keep the rest exact.
+__device__ float snake(float z) {
+    const float nearest = 12582912;  // a number added to it is rounded
+    float turns = fmaf(z, 0.3183098861837907f, nearest) - nearest, wave;
+    asm("sin.approx.f32 %0, %1;" : "=f"(wave) : "f"(fmaf(turns, -9.67653589793e-4f, fmaf(turns, -3.140625f, z))));
+    return fmaf(wave, wave, z);
+}
+
+// The statistics of some steps of a channel.
+struct Moments {
+    float sum, spread;  // of the squares of their distances to the mean
+
+    // With those of others: `number` and `numbers` are how many steps each has, `part` is that of `share`.
+    __device__ void add(Moments other, float number, float numbers, float part) {
+        float off = sum * numbers - other.sum * number;
+        spread = spread + other.spread + off * off * part;
+        sum += other.sum;
+    }
+};
+
+__device__ float share(float number, float numbers) {
+    float all = number * numbers * (number + numbers);
+    return all > 0 ? reciprocal(all) : 0;
+}
+
+__device__ int within(int number, int most) { return min(max(number, 0), most); }
+
+// `x`, `y`, `base`: (rows, time, inputs or channels), `base` may be none; `affine`: (rows, 2, inputs), the norm's scale
+// and shift; `w`: (blocks, chunks, taps, BN, WIDE); `parts`: (rows, tiles, 2, channels), the mean and the sum of squared
+// deviations of each tile's steps. A row has lengths[row] * factor + extra steps. There are a multiple of `blocks`
+// programs.
+extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
+    conv(const char* x, const float* affine, const char* w, char* y, const char* base, const float* bias, float* parts,
+         const long long* lengths, int factor, int extra, int rows, int time, int chunks, int taps, int dilation,
+         int padding, int blocks, int tiles) {
     extern __shared__ __align__(1024) char shared[];
-    int tile = blockIdx.x / blocks, block = blockIdx.x % blocks, row = blockIdx.y;
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    int count = (int)lengths[row] * factor + extra;
-    if (tile * BM >= count) return;
-    u32 signals = (u32)__cvta_generic_to_shared(shared), weights = signals + SIGNALS * SIGNAL;
-    Barriers barriers{signals + BARRIERS};
-    float *offsets = (float*)(shared + BARRIERS + 128), *factors = offsets + BN;
-    offsets[threadIdx.x] = bias[block * BN + threadIdx.x];
-    if (BYTES) factors[threadIdx.x] = scales[block * BN + threadIdx.x] * steps[row * tiles + tile];
+    u32 weights_at = (u32)__cvta_generic_to_shared(shared), signals_at = weights_at + SIGNALS_AT;
+    Ring<SIGNALS> signals{weights_at + BARRIERS_AT};
+    Ring<WEIGHTS> weights{weights_at + BARRIERS_AT + 16 * SIGNALS};
+    int warp = threadIdx.x / 32 % WARPS, lane = threadIdx.x % 32, block = blockIdx.x % blocks;
+    float* biases = (float*)(shared + BIASES_AT);
     if (threadIdx.x == 0) {
-        for (int i = 0; i < SIGNALS; i++) init(barriers.signal_full(i), 1), init(barriers.signal_empty(i), WARPS);
-        for (int i = 0; i < WEIGHTS; i++) init(barriers.weight_full(i), 1), init(barriers.weight_empty(i), WARPS);
+        signals.init_all(THREADS, WARPS);
+        weights.init_all(1, WARPS);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
+    if (threadIdx.x < BN) biases[threadIdx.x] = bias[block * BN + threadIdx.x];
     __syncthreads();
-    int products = chunks * taps;
-    long long first = BYTES ? ((long long)row * tiles + tile) * chunks * length : (long long)row * chunks * length + tile * BM;
-    const char* signal = x + first * LINE;
-    const char* weight = w + (long long)block * products * WEIGHT;
-
-    auto fetch_signal = [&](int chunk) {
-        int buffer = chunk % SIGNALS;
-        if (chunk >= SIGNALS) wait(barriers.signal_empty(buffer), (chunk / SIGNALS - 1) & 1);
-        fetch(signals + buffer * SIGNAL, signal + (long long)chunk * length * LINE, lines * LINE, barriers.signal_full(buffer));
-    };
-    auto fetch_weight = [&](int i) {
-        int buffer = i % WEIGHTS;
-        if (i >= WEIGHTS) wait(barriers.weight_empty(buffer), (i / WEIGHTS - 1) & 1);
-        fetch(weights + buffer * WEIGHT, weight + i * WEIGHT, WEIGHT, barriers.weight_full(buffer));
-    };
-
-    if (threadIdx.x == 0) {
+    int inputs = chunks * WIDE, channels = blocks * BN;
+    u32 signal = 0;  // that is filled or read
+    if (threadIdx.x >= THREADS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+        // A thread always writes the same four channels, of every eighth line.
+        int thread = threadIdx.x - THREADS, channel = thread % 16 * 4, first = thread / 16;
+        u32 place = first * LINE + 16 * (channel / 8 ^ first) + 2 * (channel % 8);
+        int lines = BM + 2 * padding;
 #pragma unroll 1
-        for (int chunk = 0; chunk < min(SIGNALS, chunks); chunk++) fetch_signal(chunk);
+        for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
+            int row = i / tiles, start = i % tiles * BM - padding, count = (int)lengths[row] * factor + extra;
+            if (start + padding >= count) continue;
+            const char* source = x + 2 * ((long long)row * time * inputs + channel);
+            const float* norm = affine + 2 * row * inputs + channel;
 #pragma unroll 1
-        for (int i = 0; i < min(WEIGHTS, products); i++) fetch_weight(i);
-    }
-    __syncwarp();
-    Number total[2][64] = {};
+            for (int chunk = 0; chunk < chunks; chunk++, signal++, source += LINE, norm += WIDE) {
+                char* target = shared + SIGNALS_AT + signal % SIGNALS * SIGNAL + place;
 #pragma unroll 1
-    for (int chunk = 0, i = 0; chunk < chunks; chunk++) {
-        wait(barriers.signal_full(chunk % SIGNALS), chunk / SIGNALS & 1);
-#pragma unroll 1
-        for (int tap = 0; tap < taps; tap++, i++) {
-            wait(barriers.weight_full(i % WEIGHTS), i / WEIGHTS & 1);
-            u32 line = signals + chunk % SIGNALS * SIGNAL + tap * dilation * LINE;
-            u32 weight = weights + i % WEIGHTS * WEIGHT;
-            begin_products();
+                for (int line = first; line < lines; line += 8 * AT_ONCE) {
+                    uint2 pairs[AT_ONCE];
 #pragma unroll
-            for (int k = 0; k < LINE; k += 32) {
-                multiply(total[0], operand(line + k), operand(weight + k));
-                multiply(total[1], operand(line + 64 * LINE + k), operand(weight + k));
-            }
-            commit_products();
-            end_products<1>();
-            if (i == 0) continue;
-            if (lane == 0) {  // the products before these have ended
-                arrive(barriers.weight_empty((i - 1) % WEIGHTS));
-                if (tap == 0) arrive(barriers.signal_empty((chunk - 1) % SIGNALS));
-            }
-            if (threadIdx.x == 0) {
-                if (tap == 0 && chunk - 1 + SIGNALS < chunks) fetch_signal(chunk - 1 + SIGNALS);
-                if (i - 1 + WEIGHTS < products) fetch_weight(i - 1 + WEIGHTS);
-            }
-            __syncwarp();
-        }
-    }
-
-    // A lane has eight neighbouring channels of each 32, of the steps lane / 4 and lane / 4 + 8 of each 16: the columns
-    // of the weights are in an order that makes it so.
-    int channels = blocks * BN, channel = block * BN + 8 * (lane % 4), step = tile * BM + 16 * warp + lane / 4;
-    auto place = [&](int group, int part) {
-        return 2 * (((long long)row * time + step + 64 * (part / 2) + 8 * (part % 2)) * channels + channel + 32 * group);
-    };
-    auto is_sound = [&](int part) { return step + 64 * (part / 2) + 8 * (part % 2) < count; };
-    uint4 residuals[2][4] = {};
-    auto load_residuals = [&](int group) {  // before they are wanted
+                    for (int j = 0; j < AT_ONCE; j++) {
+                        u32 step = within(start + line + 8 * j, count - 1);
+                        pairs[j] = *(const uint2*)(source + step * (2 * inputs));
+                    }
+                    signals.wait_empty(signal);  // behind it, so that no load waits for the bending of another
+                    float4 scale = *(const float4*)norm, shift = *(const float4*)(norm + inputs);
 #pragma unroll
-        for (int part = 0; part < 4; part++) {
-            if (base && is_sound(part)) residuals[group % 2][part] = *(const uint4*)(base + place(group, part));
-        }
-    };
-    load_residuals(0);
-    end_products<0>();
-    float* sums = (float*)shared;  // (2, WARPS, BN)
-    float sound[2][64] = {};
-    __syncthreads();  // all have read their operands
-#pragma unroll
-    for (int group = 0; group < 4; group++) {
-        float offset[8], scale[8], sum[8] = {};
-        if (group < 3) load_residuals(group + 1);
-        for (int i = 0; i < 8; i += 4) {
-            *(float4*)(offset + i) = *(const float4*)(offsets + 8 * (lane % 4) + 32 * group + i);
-            if (BYTES) *(float4*)(scale + i) = *(const float4*)(factors + 8 * (lane % 4) + 32 * group + i);
-        }
-#pragma unroll
-        for (int part = 0; part < 4; part++) {
-            if (!is_sound(part)) continue;
-            uint4 out;
-            u32* from = (u32*)&residuals[group % 2][part];
-            u32* to = (u32*)&out;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                int at = (4 * group + i) * 4 + part % 2 * 2;
-                float low = total[part / 2][at], high = total[part / 2][at + 1];
-                if (BYTES) low *= scale[2 * i], high *= scale[2 * i + 1];
-                low += offset[2 * i], high += offset[2 * i + 1];
-                if (base) {
-                    float a, b;
-                    unpack(from[i], a, b);
-                    low += a, high += b;
+                    for (int j = 0; j < AT_ONCE; j++) {
+                        bool is_sound = (u32)(start + line + 8 * j) < (u32)count;
+                        float a, b, c, d;
+                        unpack(pairs[j].x, a, b);
+                        unpack(pairs[j].y, c, d);
+                        a = snake(fmaf(a, scale.x, shift.x)), b = snake(fmaf(b, scale.y, shift.y));
+                        c = snake(fmaf(c, scale.z, shift.z)), d = snake(fmaf(d, scale.w, shift.w));
+                        uint2 out = is_sound ? uint2{pack(a, b), pack(c, d)} : uint2{};
+                        if (line + 8 * j < lines) *(uint2*)(target + (line - first + 8 * j) * LINE) = out;
+                    }
                 }
-                to[i] = pack(low, high);
-                sum[2 * i] += low, sum[2 * i + 1] += high;
-                sound[part / 2][at] = low, sound[part / 2][at + 1] = high;
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                arrive(signals.full(signal));
             }
-            *(uint4*)(y + place(group, part)) = out;
         }
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 192;");
+        int products = chunks * taps, next = 0;  // weights to be fetched
+        const char* source = w + (long long)block * products * WEIGHT;
+        auto fetch_weight = [&](u32 n) {
+            weights.wait_empty(n);
+            fetch(weights_at + n % WEIGHTS * WEIGHT, source + next * WEIGHT, WEIGHT, weights.full(n));
+            next = next + 1 == products ? 0 : next + 1;
+        };
+        auto release_weight = [&](u32 n) {  // its products have ended
+            if (lane == 0) arrive(weights.empty(n));
+            if (threadIdx.x == 0) fetch_weight(n + WEIGHTS);
+            __syncwarp();
+        };
+        if (threadIdx.x == 0) {
+            for (int n = 0; n < WEIGHTS; n++) fetch_weight(n);
+        }
+        __syncwarp();
+        u32 weight = 0;
+#pragma unroll 1
+        for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
+            int row = i / tiles, start = i % tiles * BM, count = (int)lengths[row] * factor + extra;
+            if (start >= count) continue;
+            float total[2][64] = {};
+#pragma unroll 1
+            for (int chunk = 0; chunk < chunks; chunk++, signal++) {
+                signals.wait_full(signal);
+#pragma unroll 1
+                for (int tap = 0; tap < taps; tap++, weight++) {
+                    weights.wait_full(weight);
+                    u32 line = signals_at + signal % SIGNALS * SIGNAL + tap * dilation * LINE;
+                    u32 lines = weights_at + weight % WEIGHTS * WEIGHT;
+                    begin_products();
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            sum[i] = over_steps(sum[i]);
-            if (lane < 4) sums[warp * BN + 32 * group + 8 * lane + i] = sum[i];
+                    for (int k = 0; k < LINE; k += 32) {
+                        multiply(total[0], operand(line + k), operand(lines + k));
+                        multiply(total[1], operand(line + 64 * LINE + k), operand(lines + k));
+                    }
+                    commit_products();
+                    end_products<1>();
+                    if (chunk + tap == 0) continue;
+                    release_weight(weight - 1);
+                    if (tap == 0 && lane == 0) arrive(signals.empty(signal - 1));
+                }
+            }
+
+            // A lane has eight neighbouring channels of each 32, of the steps lane / 4 and lane / 4 + 8 of each 16: the
+            // columns of the weights are in an order that makes it so.
+            int left = count - start, own = left - 16 * warp - lane / 4;
+            long long at = 2 * (((long long)row * time + count - own) * channels + block * BN + 8 * (lane % 4));
+            auto is_sound = [&](int part) { return own > 64 * (part / 2) + 8 * (part % 2); };
+            auto place = [&](int group, int part) {
+                return at + 128ll * (part / 2) * channels + 16 * (part % 2) * channels + 64 * group;
+            };
+            uint4 residuals[4] = {};
+            auto load_residuals = [&](int group) {  // before they are wanted
+#pragma unroll
+                for (int part = 0; part < 4; part++) {
+                    if (base && is_sound(part)) residuals[part] = *(const uint4*)(base + place(group, part));
+                }
+            };
+            load_residuals(0);
+            end_products<0>();
+            release_weight(weight - 1);
+            if (lane == 0) arrive(signals.empty(signal - 1));
+            float number = within((own + 7) / 8, 2) + within((own - 64 + 7) / 8, 2);  // of the lane's steps
+            float each = reciprocal(max(number, 1.0f));
+            float numbers[3], shares[3];  // of lanes that are merged
+            float sum_of_steps = number;
+#pragma unroll
+            for (int j = 0; j < 3; j++) {
+                numbers[j] = __shfl_xor_sync(~0u, sum_of_steps, 16 >> j);
+                shares[j] = share(sum_of_steps, numbers[j]);
+                sum_of_steps += numbers[j];
+            }
+            Moments found[4];
+#pragma unroll
+            for (int group = 0; group < 4; group++) {
+                float offset[8];
+                *(float4*)offset = *(const float4*)(biases + 32 * group + 8 * (lane % 4));
+                *(float4*)(offset + 4) = *(const float4*)(biases + 32 * group + 8 * (lane % 4) + 4);
+#pragma unroll
+                for (int part = 0; part < 4; part++) {
+                    uint4 out;
+                    u32* from = (u32*)&residuals[part];
+                    u32* to = (u32*)&out;
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        float& low = total[part / 2][(4 * group + k) * 4 + part % 2 * 2];
+                        float& high = total[part / 2][(4 * group + k) * 4 + part % 2 * 2 + 1];
+                        float a, b;
+                        unpack(from[k], a, b);
+                        low += offset[2 * k] + a, high += offset[2 * k + 1] + b;
+                        to[k] = pack(low, high);
+                        if (!is_sound(part)) low = 0, high = 0;
+                    }
+                    if (is_sound(part)) *(uint4*)(y + place(group, part)) = out;
+                }
+                if (group < 3) load_residuals(group + 1);
+                Moments moments[8];
+#pragma unroll
+                for (int k = 0; k < 8; k++) {
+                    float sum = 0, spread = 0;
+#pragma unroll
+                    for (int part = 0; part < 4; part++) sum += total[part / 2][(4 * group + k / 2) * 4 + part % 2 * 2 + k % 2];
+                    float mean = sum * each;
+#pragma unroll
+                    for (int part = 0; part < 4; part++) {
+                        float off = total[part / 2][(4 * group + k / 2) * 4 + part % 2 * 2 + k % 2] - mean;
+                        if (is_sound(part)) spread = fmaf(off, off, spread);
+                    }
+                    moments[k] = {sum, spread};
+                }
+                // Each time a lane merges half of its channels with another's, and leaves the other half to it.
+                float mine = number;
+#pragma unroll
+                for (int j = 0; j < 3; j++) {
+                    int half = 4 >> j, mask = 16 >> j;
+                    bool upper = lane & mask;
+#pragma unroll
+                    for (int k = 0; k < half; k++) {
+                        Moments kept = upper ? moments[k + half] : moments[k], given = upper ? moments[k] : moments[k + half];
+                        given.sum = __shfl_xor_sync(~0u, given.sum, mask);
+                        given.spread = __shfl_xor_sync(~0u, given.spread, mask);
+                        kept.add(given, mine, numbers[j], shares[j]);
+                        moments[k] = kept;
+                    }
+                    mine += numbers[j];
+                }
+                found[group] = moments[0];
+            }
+            int c = 8 * (lane % 4) + (lane / 16 % 2) * 4 + (lane / 8 % 2) * 2 + lane / 4 % 2;
+            float* sums = (float*)(shared + SUMS_AT);  // (WARPS - 1, 2, BN)
+            auto meet = [] { asm volatile("bar.sync 1, 128;" ::: "memory"); };
+            meet();  // the first warp has read those of the tile before
+            if (warp) {
+                for (int group = 0; group < 4; group++) {
+                    sums[(2 * warp - 2) * BN + 32 * group + c] = found[group].sum;
+                    sums[(2 * warp - 1) * BN + 32 * group + c] = found[group].spread;
+                }
+            }
+            meet();
+            if (!warp) {
+                float* out = parts + (long long)i * 2 * channels + block * BN + c;
+                float so_far = sum_of_steps;
+#pragma unroll
+                for (int other = 1; other < WARPS; other++) {
+                    float theirs = within(left - 16 * other, 16) + within(left - 64 - 16 * other, 16);
+                    float part = share(so_far, theirs);
+#pragma unroll
+                    for (int group = 0; group < 4; group++) {
+                        const float* from = sums + (2 * other - 2) * BN + 32 * group + c;
+                        found[group].add({from[0], from[BN]}, so_far, theirs, part);
+                    }
+                    so_far += theirs;
+                }
+                each = reciprocal(so_far);
+#pragma unroll
+                for (int group = 0; group < 4; group++) {
+                    out[32 * group] = found[group].sum * each;
+                    out[channels + 32 * group] = found[group].spread;
+                }
+            }
+        }
+        if (threadIdx.x == 0) {
+            for (int n = 0; n < WEIGHTS; n++) weights.wait_full(weight + n);  // nothing may arrive after the end
         }
     }
-    __syncthreads();
-    float number = min(count - tile * BM, BM);
-#pragma unroll
-    for (int group = 0; group < 4; group++) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int c = 32 * group + 8 * (lane % 4) + i;
-            float mean = (sums[c] + sums[BN + c] + sums[2 * BN + c] + sums[3 * BN + c]) / number, spread = 0;
-#pragma unroll
-            for (int part = 0; part < 4; part++) {
-                float off = sound[part / 2][(4 * group + i / 2) * 4 + part % 2 * 2 + i % 2] - mean;
-                if (is_sound(part)) spread += off * off;
-            }
-            spread = over_steps(spread);
-            if (lane < 4) sums[(WARPS + warp) * BN + c] = spread;
-        }
-    }
-    __syncthreads();
-    int c = threadIdx.x;
-    float* out = parts + ((long long)row * tiles + tile) * 2 * channels + block * BN + c;
-    out[0] = (sums[c] + sums[BN + c] + sums[2 * BN + c] + sums[3 * BN + c]) / number;
-    sums += WARPS * BN;
-    out[channels] = sums[c] + sums[BN + c] + sums[2 * BN + c] + sums[3 * BN + c];
 }

@@ -1,21 +1,19 @@
-"""Convolutions of snakes whose taps are read from the shared memory of a Hopper multiprocessor; see `halo_conv.cu`."""
+"""Convolutions of snakes by Hopper's tensor cores, in one pass over the signal; see `halo_conv.cu`."""
 
 from __future__ import annotations
 
 import ctypes
-import zipfile
+import gzip
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cuda.kernels import triton_eight_bits, triton_kernels
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.compiling import runs
 from kokoro_server.engine.cuda.kernels.conv import FusedConv
-from kokoro_server.engine.cuda.kernels.eight_bits import AT_ONCE, ByteConv
 from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import AdaINParams, InstanceNorm
@@ -23,19 +21,26 @@ from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 # As in `halo_conv.cu`.
 STEPS, OUTPUTS = 128, 128  # of a tile
-LINE = 128  # bytes: a step of 64 channels of half precision, or of 128 of bytes
-LINES = 184  # of a tile with its halo, at most
-SHARED = 2 * LINES * LINE + 4 * OUTPUTS * LINE + 128 + 2 * OUTPUTS * 4  # bytes
-THREADS = 128
+WIDE = 64  # channels of a line
+LINES = 178  # of a tile with its halo, at most
+THREADS = 256
+SHARED = 4 * 16 * 1024 + 23 * 1024 + LINES * 2 * WIDE + 3 * 2 * 4 * OUTPUTS  # bytes
+TOGETHER = 2  # programs on a multiprocessor
 
 MAX_SHARED = 8  # the number of an attribute of a function: the shared memory that it may be launched with
 
-PROGRAMS = Path(__file__).with_name("halo_conv.zip")  # made by `halo_build`
+PROGRAM = Path(__file__).with_name("halo_conv.ptx.gz")  # made by `halo_build`
 WIDTHS = (128, 256)  # channels
 
 
 class HaloConv(FusedConv):
-    """The snake's kernel writes the lines that the convolution's reads."""
+    """The norm and the snake are part of the convolution."""
+
+    @staticmethod
+    def takes(module: Any, placement: Placement) -> bool:
+        is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
+        fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
+        return fits and is_narrow and placement.dtype == torch.float16
 
     def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor | None = None) -> None:
         super().__init__(module, placement, card, gain)
@@ -46,63 +51,31 @@ class HaloConv(FusedConv):
     ) -> InstanceNorm:
         assert isinstance(signal, FusedInstanceNorm)
         rows, time, channels = signal.x.shape
-        tiles = -(-time // STEPS)
-        if rows * tiles * (self.outputs // OUTPUTS) < self.card.processors:
+        tiles, blocks = -(-time // STEPS), self.outputs // OUTPUTS
+        if rows * tiles * blocks < self.card.processors:
             return super().of_snake(signal, style, lengths, base)
-        affine, where = signal.affine(style), kernel_args(lengths)
+        affine = signal.affine(style)
         checkpoint()
-        length, wide = (tiles - 1) * STEPS + _lines(self), LINE // 2
-        x = signal.x.new_empty(rows, channels // wide, length, wide)
-        triton_kernels.snake_in_lines[(-(-length // 32), channels // wide, rows)](
-            signal.x, x, affine, *where, time, length, self.padding, channels, wide, 32
-        )
-        return _convolved(self, x, signal.x, base, lengths)
-
-
-class HaloByteConv(ByteConv):
-    """The same in 8 bits."""
-
-    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor, divisors: Tensor) -> None:
-        super().__init__(module, placement, card, gain, divisors)
-        self.lines = lines_of(self.weight.view(self.outputs, self.taps, self.inputs).permute(1, 2, 0))
-
-    def of_snake(
-        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
-    ) -> InstanceNorm:
-        assert isinstance(signal, FusedInstanceNorm)
-        rows, time, channels = signal.x.shape
-        tiles, length = -(-time // STEPS), _lines(self)
-        affine, where = signal.affine(style), kernel_args(lengths)
-        checkpoint()
-        x = torch.empty(rows * tiles, channels // LINE, length, LINE, dtype=torch.int8, device=signal.x.device)
-        sizes = affine.new_empty(rows, tiles)
-        triton_eight_bits.snake_in_byte_lines[(tiles, rows)](
-            signal.x, x, sizes, affine, self.factors, *where, time, tiles, self.padding, length, channels, STEPS,
-            AT_ONCE // channels,
-        )  # fmt: skip
-        return _convolved(self, x, signal.x, base, lengths, self.scales, sizes)
-
-
-def takes(module: Any, placement: Placement) -> bool:
-    is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
-    fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
-    return fits and is_narrow and placement.dtype == torch.float16
-
-
-def _lines(conv: HaloConv | HaloByteConv) -> int:
-    """That a tile reads. Eight are exchanged together."""
-    return -(-(STEPS + 2 * conv.padding) // 8) * 8
+        y = signal.x.new_empty(rows, time, self.outputs)
+        parts = affine.new_empty(rows, tiles, 2, self.outputs)
+        program = _program(y.device)
+        if runs():
+            program(
+                self.card.processors * TOGETHER // blocks * blocks,
+                signal.x, affine, self.lines, y, base, self.bias, parts, *kernel_args(lengths), rows, time,
+                channels // WIDE, self.taps, self.dilation, self.padding, blocks, tiles,
+            )  # fmt: skip
+        return FusedInstanceNorm(y, lengths, parts, STEPS)
 
 
 def lines_of(weight: Tensor) -> Tensor:
-    """Weights (taps, inputs, outputs) as a program reads them: for OUTPUTS outputs and a line's inputs at a time, each
-    tap's lines, one for each output.
+    """Weights (taps, inputs, outputs) as a program reads them: for OUTPUTS outputs and WIDE inputs at a time, each tap's
+    lines, one for each output.
     """
     taps, inputs, outputs = weight.shape
-    wide = LINE // weight.element_size()
     # A lane's eight neighbouring channels are in four columns of a product, two in each.
     columns = torch.arange(OUTPUTS).view(4, 4, 4, 2).permute(0, 2, 1, 3).flatten()
-    split = weight.reshape(taps, inputs // wide, wide, outputs // OUTPUTS, OUTPUTS)
+    split = weight.reshape(taps, inputs // WIDE, WIDE, outputs // OUTPUTS, OUTPUTS)
     return exchanged(split.permute(3, 1, 0, 4, 2)[:, :, :, columns.to(weight.device)])
 
 
@@ -114,33 +87,8 @@ def exchanged(lines: Tensor) -> Tensor:
     return by_part.gather(-2, source).reshape(lines.shape)
 
 
-def _convolved(
-    conv: HaloConv | HaloByteConv,
-    x: Tensor,
-    signal: Tensor,
-    base: Tensor | None,
-    lengths: Lengths,
-    scales: Tensor | None = None,
-    sizes: Tensor | None = None,
-) -> InstanceNorm:
-    rows, time, _ = signal.shape
-    tiles, blocks = -(-time // STEPS), conv.outputs // OUTPUTS
-    checkpoint()
-    y = signal.new_empty(rows, time, conv.outputs)
-    bias = cast("Tensor", conv.bias)
-    parts = bias.new_empty(rows, tiles, 2, conv.outputs)
-    program = _program("float.ptx" if scales is None else "int.ptx", x.device)
-    if runs():
-        program(
-            (tiles * blocks, rows),
-            x, conv.lines, y, base, bias, scales, sizes, parts, *kernel_args(lengths), time, x.shape[1], x.shape[2],
-            _lines(conv), conv.taps, conv.dilation, blocks, tiles,
-        )  # fmt: skip
-    return FusedInstanceNorm(y, lengths, parts, STEPS)
-
-
 class Program:
-    """A program of `halo_conv.cu` on the current device."""
+    """That of `halo_conv.cu`, on the current device."""
 
     def __init__(self, assembly: bytes) -> None:
         self._driver = ctypes.CDLL("libcuda.so.1")
@@ -149,7 +97,7 @@ class Program:
         self._check(self._driver.cuModuleGetFunction(ctypes.byref(self._function), module, b"conv"))
         self._check(self._driver.cuFuncSetAttribute(self._function, MAX_SHARED, SHARED))
 
-    def __call__(self, grid: tuple[int, int], *arguments: Tensor | int | None) -> None:
+    def __call__(self, programs: int, *arguments: Tensor | int | None) -> None:
         """Launch it on torch's current stream."""
         values = [
             ctypes.c_int(each) if isinstance(each, int) else ctypes.c_void_p(each.data_ptr() if each is not None else 0)
@@ -158,7 +106,7 @@ class Program:
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         self._check(
-            self._driver.cuLaunchKernel(self._function, *grid, 1, THREADS, 1, 1, SHARED, stream, addresses, None)
+            self._driver.cuLaunchKernel(self._function, programs, 1, 1, THREADS, 1, 1, SHARED, stream, addresses, None)
         )
 
     def _check(self, status: int) -> None:
@@ -169,6 +117,6 @@ class Program:
 
 
 @cache
-def _program(name: str, device: torch.device) -> Program:
-    with torch.cuda.device(device), zipfile.ZipFile(PROGRAMS) as archive:
-        return Program(archive.read(name) + b"\0")
+def _program(device: torch.device) -> Program:
+    with torch.cuda.device(device):
+        return Program(gzip.decompress(PROGRAM.read_bytes()) + b"\0")

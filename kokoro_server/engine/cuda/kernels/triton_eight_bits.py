@@ -59,51 +59,6 @@ def snake_in_bytes(
         tl.store(out, z.to(tl.int32, bitcast=True).to(tl.int8), mask=(at < size)[:, None])
 
 
-@triton.jit
-def _parts(x, row, first, last, time, CHANNELS: tl.constexpr, BT: tl.constexpr):
-    """`_steps` of which each has parts of 16 channels."""
-    t = tl.minimum(tl.maximum(first + tl.arange(0, BT), 0), last)[:, None, None]
-    c = tl.arange(0, CHANNELS // 16)[None, :, None] * 16 + tl.arange(0, 16)[None, None, :]
-    return tl.load(x + (row.to(tl.int64) * time + t) * CHANNELS + c)
-
-
-@kernel("factor", "extra", "time", "tiles", "padding", "length")
-def snake_in_byte_lines(
-    x, y, steps, affine, factors, lengths, factor, extra, time, tiles, padding, length,
-    CHANNELS: tl.constexpr, BM: tl.constexpr, BT: tl.constexpr,
-):  # fmt: skip
-    """`snake_in_bytes` in lines of 128 channels, whose eight parts are exchanged as `halo_conv.cu` reads them. `y` is
-    (rows * tiles, CHANNELS / 128, length, 128).
-    """
-    tile, row = tl.program_id(0), tl.program_id(1)
-    count, first, size = row_count(lengths, row, factor, extra), tile * BM - padding, BM + 2 * padding
-    if tile * BM >= count:
-        return
-    last = tl.minimum(count, first + size) - 1
-    least = _parts(x, row, first, last, time, CHANNELS, BT)
-    most = least
-    for i in range(BT, size, BT):
-        v = _parts(x, row, first + i, last, time, CHANNELS, BT)
-        least, most = tl.minimum(least, v), tl.maximum(most, v)
-    part, within = tl.arange(0, CHANNELS // 16)[:, None], tl.arange(0, 16)[None, :]
-    c = part * 16 + within
-    gain, offset = tl.load(affine + row * 2 * CHANNELS + c), tl.load(affine + (row * 2 + 1) * CHANNELS + c)
-    factors = tl.load(factors + c)
-    low = tl.abs(snake(tl.min(least, 0).to(tl.float32) * gain + offset))
-    high = tl.abs(snake(tl.max(most, 0).to(tl.float32) * gain + offset))
-    magnitude = tl.maximum(tl.max(tl.max(tl.maximum(low, high) * factors, 1), 0), LEAST)
-    tl.store(steps + row * tiles + tile, magnitude / 127)
-    factors *= 127 / magnitude
-    target = y + (row.to(tl.int64) * tiles + tile) * length * CHANNELS
-    for i in range(0, size, BT):
-        at = (i + tl.arange(0, BT))[:, None, None]
-        z = _parts(x, row, first + i, last, time, CHANNELS, BT).to(tl.float32) * gain[None, :, :] + offset[None, :, :]
-        live = (first + at >= 0) & (first + at <= last)
-        z = tl.where(live, snake(z) * factors[None, :, :], 0.0) + NEAREST
-        place = ((part[None, :, :] // 8) * length + at) * 128 + ((part[None, :, :] ^ at) & 7) * 16
-        tl.store(target + place + within[None, :, :], z.to(tl.int32, bitcast=True).to(tl.int8), mask=at < size)
-
-
 @kernel("factor", "extra", "dilation", "tiles")
 def conv1d_in_bytes(
     x, w, y, base, bias, scales, steps, parts, lengths, factor, extra, dilation, tiles, channels,

@@ -125,31 +125,6 @@ def norm_activation(
     tl.store(y + at, tl.where(live, z, 0.0).to(y.dtype.element_ty), mask=(t < time)[:, None] & ok[None, :])
 
 
-@kernel("factor", "extra", "time", "length", "front")
-def snake_in_lines(
-    x, y, affine, lengths, factor, extra, time, length, front, channels, WIDE: tl.constexpr, BT: tl.constexpr
-):  # fmt: skip
-    """The snake of a styled norm in lines of WIDE channels, whose eight parts are exchanged for `halo_conv.cu`.
-    `y` is (rows, channels / WIDE, length, WIDE): step 0 is line `front`.
-    """
-    chunk, row = tl.program_id(1), tl.program_id(2)
-    count = row_count(lengths, row, factor, extra)
-    start = tl.program_id(0) * BT - front
-    if start >= count + HALO:
-        return
-    t = (start + tl.arange(0, BT))[:, None, None]
-    part, within = tl.arange(0, 8)[None, :, None], tl.arange(0, WIDE // 8)[None, None, :]
-    c = chunk * WIDE + part * (WIDE // 8) + within
-    gain = tl.load(affine + row * 2 * channels + c)
-    offset = tl.load(affine + (row * 2 + 1) * channels + c)
-    live = (t >= 0) & (t < count)
-    z = tl.load(x + (row.to(tl.int64) * time + t) * channels + c, mask=live, other=0.0).to(tl.float32) * gain + offset
-    z = tl.where(live, snake(z), 0.0)
-    line = t + front
-    at = ((row.to(tl.int64) * (channels // WIDE) + chunk) * length + line) * WIDE + (part ^ (line & 7)) * (WIDE // 8)
-    tl.store(y + at + within, z.to(y.dtype.element_ty), mask=line < length)
-
-
 @kernel("factor", "extra", "time")
 def leaky_mean(
     a, b, c, y, lengths, factor, extra, time, slope, CHANNELS: tl.constexpr, PARTS: tl.constexpr, BT: tl.constexpr
