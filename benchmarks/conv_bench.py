@@ -53,8 +53,8 @@ def measure(module: Any, options: argparse.Namespace) -> dict[str, Any]:
     style = AdaINParams(*torch.randn(2, options.rows, 1, channels, device=GPU))
     gain, divisors = torch.ones(channels), torch.ones(channels)
     runs, kept = {}, []  # what a recording reads must stay
-    for kind in ("fp16", "int8", "halo"):
-        ops = CudaOps(card, factors={module: divisors} if kind == "int8" else None, halo=kind == "halo")
+    for kind in ("fp16", "fp16 halo", "int8", "int8 halo"):
+        ops = CudaOps(card, factors={module: divisors} if "int8" in kind else None, halo="halo" in kind)
         conv = ops.snake_conv(module, placement, gain)
         signal = ops.instance_norm(x, lengths)  # whose statistics are computed once
 

@@ -224,12 +224,13 @@ def test_other_precisions_say_the_same(precision: str, model: Any, engine: CudaE
     assert np.isfinite(b.audio).all()
 
 
-def test_hoppers_own_products_say_the_same(model: Any, engine: CudaEngine) -> None:
+@pytest.mark.parametrize("precision", ["fp16", "int8"])
+def test_hoppers_own_products_say_the_same(precision: str, model: Any) -> None:
     if not Card.of(DEVICE).has_halo_products:
         pytest.skip("needs a Hopper card")
-    other = CudaEngine(model, DEVICE, halo=True)
+    engines = [CudaEngine(model, DEVICE, precision, halo=halo) for halo in (False, True)]
     rows = [row(seed, 3 + seed % 40) for seed in range(48)]
-    for a, b in zip(engine.synthesize(rows), other.synthesize(rows), strict=True):
+    for a, b in zip(*(engine.synthesize(rows) for engine in engines), strict=True):
         assert np.array_equal(a.durations, b.durations)
         assert np.isfinite(b.audio).all()
         assert snr(a.audio, b.audio) > 20

@@ -1,4 +1,4 @@
-"""`python -m kokoro_server.engine.cuda.kernels.halo_build`: compiles `halo_conv.cu` into `halo_conv.ptx.gz`.
+"""`python -m kokoro_server.engine.cuda.kernels.halo_build`: compiles `halo_conv.cu` into `halo_conv.zip`.
 
 It needs NVIDIA's compiler, `pip install nvidia-cuda-nvrtc-cu12==12.8.93`, and no GPU. The result is assembly, of which
 every driver since 525 makes programs, so that nobody who serves speech needs a compiler.
@@ -7,11 +7,11 @@ every driver since 525 makes programs, so that nobody who serves speech needs a 
 from __future__ import annotations
 
 import ctypes
-import gzip
 import importlib.util
+import zipfile
 from pathlib import Path
 
-from kokoro_server.engine.cuda.kernels.halo_conv import PROGRAM
+from kokoro_server.engine.cuda.kernels.halo_conv import PROGRAMS
 
 SOURCE = Path(__file__).with_name("halo_conv.cu")
 VERSION = b".version 8.0"  # of the assembly: that of CUDA 12.0, the first that knows Hopper
@@ -19,20 +19,28 @@ OPTIONS = ["--gpu-architecture=compute_90a", "--std=c++17"]
 
 
 def main() -> None:
-    PROGRAM.write_bytes(gzip.compress(assembly(), mtime=0))  # without the time of day
+    with zipfile.ZipFile(PROGRAMS, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, assembly in compiled().items():
+            archive.writestr(zipfile.ZipInfo(name), assembly, zipfile.ZIP_DEFLATED)  # without the time of day
 
 
-def assembly() -> bytes:
+def compiled() -> dict[str, bytes]:
+    """The assembly of each program."""
+    return {f"{number}.ptx": _compile(number) for number in ("float", "int")}
+
+
+def _compile(number: str) -> bytes:
     compiler = _compiler()
     program = ctypes.c_void_p()
-    options = [option.encode() for option in OPTIONS]
-    compiler.nvrtcCreateProgram(ctypes.byref(program), SOURCE.read_bytes(), b"halo_conv.cu", 0, None, None)
+    options = [option.encode() for option in (*OPTIONS, f"-DNumber={number}")]
+    source = SOURCE.read_bytes()
+    compiler.nvrtcCreateProgram(ctypes.byref(program), source, b"halo_conv.cu", 0, None, None)
     status = compiler.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     if status:
         raise RuntimeError(_text(compiler, program, "ProgramLog").decode())
-    text = _text(compiler, program, "PTX")
+    assembly = _text(compiler, program, "PTX")
     compiler.nvrtcDestroyProgram(ctypes.byref(program))
-    lines = (line for line in text.splitlines() if not line.startswith(b"//"))
+    lines = (line for line in assembly.splitlines() if not line.startswith(b"//"))
     return b"\n".join(VERSION if line.startswith(b".version") else line for line in lines)
 
 

@@ -2,9 +2,11 @@
 // there, and stays in shared memory for all taps.
 //
 // A program makes tiles of BM steps and BN channels, one after the other. Half of it writes the steps that a tile's taps
-// read, 64 channels at a time, into shared memory; the other half multiplies them, each tap at a shifted address, and
+// read, WIDE channels at a time, into shared memory; the other half multiplies them, each tap at a shifted address, and
 // ends the tile: bias, residual, statistics. Two programs share a multiprocessor, and either half works ahead of the
 // other, so that the tensor cores hardly wait.
+//
+// Compiled for each Number that products are added up in: float, of half precision, or int, of bytes.
 //
 // Shared memory holds lines of 128 bytes, whose eight parts are exchanged (part ^ line & 7); the tensor cores undo it.
 // `halo_conv.py` lays the weights out in this way, and they are fetched as they lie.
@@ -13,17 +15,19 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 static constexpr int BM = 128, BN = 128;
-static constexpr int WIDE = 64, LINE = 2 * WIDE;  // channels of half precision, and their bytes
+static constexpr bool BYTES = !(Number)0.5f;
+static constexpr int LINE = 128, WIDE = LINE / (BYTES ? 1 : 2);  // bytes, and channels
 static constexpr int LINES = 178;                 // of a tile with its halo, at most
 static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
 static constexpr int SIGNAL = 23 * 1024, WEIGHT = BN * LINE;
 static constexpr int WARPS = 4;                   // of each half
 static constexpr int THREADS = 32 * WARPS;
 static constexpr int AT_ONCE = 9;                 // loads of a thread that are under way together
-// In shared memory: the weights, a signal with the biases and the barriers in the rest of its buffer, and another one
-// with the sums of all warps but the first.
+// In shared memory: the weights, a signal with the biases and the barriers in the rest of its buffer, another one, the
+// sums of all warps but the first, the weights' scales, the loudest of each warp, and the signals' scales.
 static constexpr int SIGNALS_AT = WEIGHTS * WEIGHT, BIASES_AT = SIGNALS_AT + LINES * LINE, BARRIERS_AT = BIASES_AT + 4 * BN;
-static constexpr int SUMS_AT = SIGNALS_AT + SIGNAL + LINES * LINE;
+static constexpr int SUMS_AT = SIGNALS_AT + SIGNAL + LINES * LINE, SCALES_AT = SUMS_AT + (WARPS - 1) * 2 * 4 * BN;
+static constexpr int LOUDEST_AT = SCALES_AT + 4 * BN, STEPS_AT = LOUDEST_AT + 4 * WARPS;
 static_assert(BARRIERS_AT + 16 * (SIGNALS + WEIGHTS) <= SIGNALS_AT + SIGNAL, "the first signal's buffer is full");
 
 __device__ void init(u32 barrier, u32 arrivals) {
@@ -67,24 +71,31 @@ __device__ void fetch(u32 target, const char* source, u32 bytes, u32 barrier) {
                  : "memory");
 }
 
+// Into the cache of all multiprocessors.
+__device__ void prefetch(const char* source, u32 bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(source)), "r"(bytes) : "memory");
+}
+
 // Lines, eight of which are 1,024 bytes. `at` may be any line of a buffer that begins at a multiple of 1,024: the
 // exchange goes by the address.
 __device__ u64 operand(u32 at) { return (1ull << 62) | (64ull << 32) | (1ull << 16) | ((at & 0x3FFFF) >> 4); }
 
-// total += 64 steps of 16 channels by 128 lines of weights.
-#define ALL SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48)
-#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
-#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+// total += 64 steps of a line's quarter by 128 lines of weights.
+#define ALL(type) SIXTEEN(type, 0), SIXTEEN(type, 16), SIXTEEN(type, 32), SIXTEEN(type, 48)
+#define SIXTEEN(type, i) FOUR(type, i), FOUR(type, i + 4), FOUR(type, i + 8), FOUR(type, i + 12)
+#define FOUR(type, i) type(d[i]), type(d[i + 1]), type(d[i + 2]), type(d[i + 3])
+#define OPERANDS                                                                       \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "          \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, "
 __device__ void multiply(float (&d)[64], u64 steps, u64 weights) {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, 1, 1, 1, 0, 0;"
-        : ALL
-        : "l"(steps), "l"(weights));
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 " OPERANDS "1, 1, 1, 0, 0;" : ALL("+f") : "l"(steps),
+                 "l"(weights));
+}
+
+__device__ void multiply(int (&d)[64], u64 steps, u64 weights) {
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 " OPERANDS "1;" : ALL("+r") : "l"(steps), "l"(weights));
 }
 
 __device__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -110,10 +121,26 @@ __device__ float reciprocal(float number) {
     return found;
 }
 
-// z + sin² z. The period π is taken off in two parts to keep the rest exact.
+__device__ u32 least(u32 one, u32 other) {
+    u32 found;
+    asm("min.f16x2 %0, %1, %2;" : "=r"(found) : "r"(one), "r"(other));
+    return found;
+}
+
+__device__ u32 greatest(u32 one, u32 other) {
+    u32 found;
+    asm("max.f16x2 %0, %1, %2;" : "=r"(found) : "r"(one), "r"(other));
+    return found;
+}
+
+// The last bytes of both.
+__device__ u32 joined(float one, float other) { return __byte_perm(__float_as_uint(one), __float_as_uint(other), 0x0040); }
+
+static constexpr float NEAREST = 12582912;  // a number that is added to it is rounded, and in its last bits
+
+// z + sin² z, which never falls. The period π is taken off in two parts to keep the rest exact.
 __device__ float snake(float z) {
-    const float nearest = 12582912;  // a number added to it is rounded
-    float turns = fmaf(z, 0.3183098861837907f, nearest) - nearest, wave;
+    float turns = fmaf(z, 0.3183098861837907f, NEAREST) - NEAREST, wave;
     asm("sin.approx.f32 %0, %1;" : "=f"(wave) : "f"(fmaf(turns, -9.67653589793e-4f, fmaf(turns, -3.140625f, z))));
     return fmaf(wave, wave, z);
 }
@@ -140,11 +167,12 @@ __device__ int within(int number, int most) { return min(max(number, 0), most); 
 // `x`, `y`, `base`: (rows, time, inputs or channels), `base` may be none; `affine`: (rows, 2, inputs), the norm's scale
 // and shift; `w`: (blocks, chunks, taps, BN, WIDE); `parts`: (rows, tiles, 2, channels), the mean and the sum of squared
 // deviations of each tile's steps. A row has lengths[row] * factor + extra steps. There are a multiple of `blocks`
-// programs.
+// programs. Bytes: `factors` (inputs) are those of a signal, which then has a scale for each tile; weights count steps of
+// `scales` (channels).
 extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
-    conv(const char* x, const float* affine, const char* w, char* y, const char* base, const float* bias, float* parts,
-         const long long* lengths, int factor, int extra, int rows, int time, int chunks, int taps, int dilation,
-         int padding, int blocks, int tiles) {
+    conv(const char* x, const float* affine, const char* w, char* y, const char* base, const float* bias,
+         const float* factors, const float* scales, float* parts, const long long* lengths, int factor, int extra, int rows, int time,
+         int chunks, int taps, int dilation, int padding, int blocks, int tiles) {
     extern __shared__ __align__(1024) char shared[];
     u32 weights_at = (u32)__cvta_generic_to_shared(shared), signals_at = weights_at + SIGNALS_AT;
     Ring<SIGNALS> signals{weights_at + BARRIERS_AT};
@@ -157,15 +185,20 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
-    if (threadIdx.x < BN) biases[threadIdx.x] = bias[block * BN + threadIdx.x];
+    float *weight_scales = (float*)(shared + SCALES_AT), *loudest = (float*)(shared + LOUDEST_AT);
+    float* steps = (float*)(shared + STEPS_AT);  // of the signal's tile, for each buffer
+    if (threadIdx.x < BN) {
+        biases[threadIdx.x] = bias[block * BN + threadIdx.x];
+        if (BYTES) weight_scales[threadIdx.x] = scales[block * BN + threadIdx.x];
+    }
     __syncthreads();
     int inputs = chunks * WIDE, channels = blocks * BN;
     u32 signal = 0;  // that is filled or read
     if (threadIdx.x >= THREADS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
-        // A thread always writes the same four channels, of every eighth line.
-        int thread = threadIdx.x - THREADS, channel = thread % 16 * 4, first = thread / 16;
-        u32 place = first * LINE + 16 * (channel / 8 ^ first) + 2 * (channel % 8);
+        // A thread always reads and writes the same four channels of a line.
+        constexpr int ABREAST = 4 * THREADS / WIDE;  // lines
+        int thread = threadIdx.x - THREADS, channel = thread % (WIDE / 4) * 4, first = thread / (WIDE / 4);
         int lines = BM + 2 * padding;
 #pragma unroll 1
         for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
@@ -173,31 +206,96 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
             if (start + padding >= count) continue;
             const char* source = x + 2 * ((long long)row * time * inputs + channel);
             const float* norm = affine + 2 * row * inputs + channel;
-#pragma unroll 1
-            for (int chunk = 0; chunk < chunks; chunk++, signal++, source += LINE, norm += WIDE) {
-                char* target = shared + SIGNALS_AT + signal % SIGNALS * SIGNAL + place;
-#pragma unroll 1
-                for (int line = first; line < lines; line += 8 * AT_ONCE) {
-                    uint2 pairs[AT_ONCE];
+            auto load = [&](uint2 (&pairs)[AT_ONCE], int chunk, int line) {
 #pragma unroll
-                    for (int j = 0; j < AT_ONCE; j++) {
-                        u32 step = within(start + line + 8 * j, count - 1);
-                        pairs[j] = *(const uint2*)(source + step * (2 * inputs));
+                for (int j = 0; j < AT_ONCE; j++) {
+                    u32 step = within(start + line + ABREAST * j, count - 1);
+                    pairs[j] = *(const uint2*)(source + step * (2 * inputs) + 2 * WIDE * chunk);
+                }
+            };
+            int next = i + gridDim.x / blocks;
+            if (thread == 0 && next < rows * tiles) {
+                int begin = next % tiles * BM - padding, end = (int)lengths[next / tiles] * factor + extra;
+                end = min(end, begin + lines), begin = max(begin, 0);
+                long long at = 2 * ((long long)(next / tiles) * time + begin) * inputs;
+                if (begin < end) prefetch(x + at, 2 * (end - begin) * inputs);
+            }
+            float step = 1;
+            if (BYTES) {
+                float most = 1e-6f;
+#pragma unroll 1
+                for (int chunk = 0; chunk < chunks; chunk++) {
+                    uint2 low, high;
+#pragma unroll 1
+                    for (int line = first; line < lines; line += ABREAST * AT_ONCE) {
+                        uint2 pairs[AT_ONCE];
+                        load(pairs, chunk, line);
+                        if (line == first) low = high = pairs[0];
+#pragma unroll
+                        for (int j = 0; j < AT_ONCE; j++) {
+                            if (line + ABREAST * j >= lines) pairs[j] = pairs[0];
+                            low.x = least(low.x, pairs[j].x), low.y = least(low.y, pairs[j].y);
+                            high.x = greatest(high.x, pairs[j].x), high.y = greatest(high.y, pairs[j].y);
+                        }
                     }
+                    float4 scale = *(const float4*)(norm + WIDE * chunk);
+                    float4 shift = *(const float4*)(norm + inputs + WIDE * chunk);
+                    float4 weight = *(const float4*)(factors + channel + WIDE * chunk);
+                    for (uint2 pairs : {low, high}) {
+                        float a, b, c, d;
+                        unpack(pairs.x, a, b);
+                        unpack(pairs.y, c, d);
+                        most = max(most, fabsf(snake(fmaf(a, scale.x, shift.x))) * weight.x);
+                        most = max(most, fabsf(snake(fmaf(b, scale.y, shift.y))) * weight.y);
+                        most = max(most, fabsf(snake(fmaf(c, scale.z, shift.z))) * weight.z);
+                        most = max(most, fabsf(snake(fmaf(d, scale.w, shift.w))) * weight.w);
+                    }
+                }
+                for (int other = 16; other; other /= 2) most = max(most, __shfl_xor_sync(~0u, most, other));
+                auto meet = [] { asm volatile("bar.sync 2, 128;" ::: "memory"); };
+                meet();  // all have read the loudest of the tile before
+                if (lane == 0) loudest[warp] = most;
+                meet();
+                for (int other = 0; other < WARPS; other++) most = max(most, loudest[other]);
+                step = most / 127;
+            }
+#pragma unroll 1
+            for (int chunk = 0; chunk < chunks; chunk++, signal++) {
+                char* target = shared + SIGNALS_AT + signal % SIGNALS * SIGNAL;
+#pragma unroll 1
+                for (int line = first; line < lines; line += ABREAST * AT_ONCE) {
+                    uint2 pairs[AT_ONCE];
+                    load(pairs, chunk, line);
                     signals.wait_empty(signal);  // behind it, so that no load waits for the bending of another
-                    float4 scale = *(const float4*)norm, shift = *(const float4*)(norm + inputs);
+                    float4 scale = *(const float4*)(norm + WIDE * chunk);
+                    float4 shift = *(const float4*)(norm + inputs + WIDE * chunk);
+                    float4 weight = {};
+                    if (BYTES) {
+                        weight = *(const float4*)(factors + channel + WIDE * chunk);
+                        float each = reciprocal(step);
+                        weight.x *= each, weight.y *= each, weight.z *= each, weight.w *= each;
+                    }
 #pragma unroll
                     for (int j = 0; j < AT_ONCE; j++) {
-                        bool is_sound = (u32)(start + line + 8 * j) < (u32)count;
+                        int at = line + ABREAST * j;
+                        bool is_sound = (u32)(start + at) < (u32)count;
                         float a, b, c, d;
                         unpack(pairs[j].x, a, b);
                         unpack(pairs[j].y, c, d);
                         a = snake(fmaf(a, scale.x, shift.x)), b = snake(fmaf(b, scale.y, shift.y));
                         c = snake(fmaf(c, scale.z, shift.z)), d = snake(fmaf(d, scale.w, shift.w));
-                        uint2 out = is_sound ? uint2{pack(a, b), pack(c, d)} : uint2{};
-                        if (line + 8 * j < lines) *(uint2*)(target + (line - first + 8 * j) * LINE) = out;
+                        if (at >= lines) continue;
+                        char* out = target + at * LINE + (LINE / WIDE * channel ^ (at & 7) * 16);
+                        if (BYTES) {
+                            u32 low = joined(fmaf(a, weight.x, NEAREST), fmaf(b, weight.y, NEAREST));
+                            u32 high = joined(fmaf(c, weight.z, NEAREST), fmaf(d, weight.w, NEAREST));
+                            *(u32*)out = is_sound ? __byte_perm(low, high, 0x5410) : 0;
+                        } else {
+                            *(uint2*)out = is_sound ? uint2{pack(a, b), pack(c, d)} : uint2{};
+                        }
                     }
                 }
+                if (BYTES && thread == 0) steps[signal % SIGNALS] = step;
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 arrive(signals.full(signal));
             }
@@ -225,10 +323,16 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
         for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
             int row = i / tiles, start = i % tiles * BM, count = (int)lengths[row] * factor + extra;
             if (start >= count) continue;
-            float total[2][64] = {};
+            if (threadIdx.x == 0 && base) {
+                u32 bytes = min(count - start, BM) * channels * 2;
+                prefetch(base + 2 * ((long long)row * time + start) * channels, bytes);
+            }
+            Number total[2][64] = {};
+            float step = 1;
 #pragma unroll 1
             for (int chunk = 0; chunk < chunks; chunk++, signal++) {
                 signals.wait_full(signal);
+                if (BYTES) step = steps[signal % SIGNALS];
 #pragma unroll 1
                 for (int tap = 0; tap < taps; tap++, weight++) {
                     weights.wait_full(weight);
@@ -241,10 +345,10 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
                         multiply(total[1], operand(line + 64 * LINE + k), operand(lines + k));
                     }
                     commit_products();
-                    end_products<1>();
-                    if (chunk + tap == 0) continue;
-                    release_weight(weight - 1);
-                    if (tap == 0 && lane == 0) arrive(signals.empty(signal - 1));
+                    end_products<2>();
+                    if (chunk == 0 && tap < 2) continue;
+                    release_weight(weight - 2);
+                    if (tap == 1 && lane == 0) arrive(signals.empty(signal - 1));
                 }
             }
 
@@ -265,6 +369,7 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
             };
             load_residuals(0);
             end_products<0>();
+            release_weight(weight - 2);
             release_weight(weight - 1);
             if (lane == 0) arrive(signals.empty(signal - 1));
             float number = within((own + 7) / 8, 2) + within((own - 64 + 7) / 8, 2);  // of the lane's steps
@@ -280,9 +385,12 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
             Moments found[4];
 #pragma unroll
             for (int group = 0; group < 4; group++) {
-                float offset[8];
-                *(float4*)offset = *(const float4*)(biases + 32 * group + 8 * (lane % 4));
-                *(float4*)(offset + 4) = *(const float4*)(biases + 32 * group + 8 * (lane % 4) + 4);
+                float offset[8], scale[8];
+                for (int k = 0; k < 8; k += 4) {
+                    *(float4*)(offset + k) = *(const float4*)(biases + 32 * group + 8 * (lane % 4) + k);
+                    if (BYTES) *(float4*)(scale + k) = *(const float4*)(weight_scales + 32 * group + 8 * (lane % 4) + k);
+                }
+                float sound[4][8];
 #pragma unroll
                 for (int part = 0; part < 4; part++) {
                     uint4 out;
@@ -290,13 +398,14 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
                     u32* to = (u32*)&out;
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
-                        float& low = total[part / 2][(4 * group + k) * 4 + part % 2 * 2];
-                        float& high = total[part / 2][(4 * group + k) * 4 + part % 2 * 2 + 1];
-                        float a, b;
+                        int at = (4 * group + k) * 4 + part % 2 * 2;
+                        float low = total[part / 2][at], high = total[part / 2][at + 1], a, b;
+                        if (BYTES) low *= scale[2 * k] * step, high *= scale[2 * k + 1] * step;
                         unpack(from[k], a, b);
                         low += offset[2 * k] + a, high += offset[2 * k + 1] + b;
                         to[k] = pack(low, high);
-                        if (!is_sound(part)) low = 0, high = 0;
+                        sound[part][2 * k] = is_sound(part) ? low : 0;
+                        sound[part][2 * k + 1] = is_sound(part) ? high : 0;
                     }
                     if (is_sound(part)) *(uint4*)(y + place(group, part)) = out;
                 }
@@ -306,11 +415,11 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
                 for (int k = 0; k < 8; k++) {
                     float sum = 0, spread = 0;
 #pragma unroll
-                    for (int part = 0; part < 4; part++) sum += total[part / 2][(4 * group + k / 2) * 4 + part % 2 * 2 + k % 2];
+                    for (int part = 0; part < 4; part++) sum += sound[part][k];
                     float mean = sum * each;
 #pragma unroll
                     for (int part = 0; part < 4; part++) {
-                        float off = total[part / 2][(4 * group + k / 2) * 4 + part % 2 * 2 + k % 2] - mean;
+                        float off = sound[part][k] - mean;
                         if (is_sound(part)) spread = fmaf(off, off, spread);
                     }
                     moments[k] = {sum, spread};

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import gzip
+import zipfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.compiling import runs
 from kokoro_server.engine.cuda.kernels.conv import FusedConv
+from kokoro_server.engine.cuda.kernels.eight_bits import ByteConv
 from kokoro_server.engine.cuda.kernels.gate import checkpoint
 from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
 from kokoro_server.engine.model.layers import AdaINParams, InstanceNorm
@@ -21,26 +22,26 @@ from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 # As in `halo_conv.cu`.
 STEPS, OUTPUTS = 128, 128  # of a tile
-WIDE = 64  # channels of a line
+LINE = 128  # bytes: 64 channels of half precision, or 128 of bytes
 LINES = 178  # of a tile with its halo, at most
 THREADS = 256
-SHARED = 4 * 16 * 1024 + 23 * 1024 + LINES * 2 * WIDE + 3 * 2 * 4 * OUTPUTS  # bytes
+SHARED = 4 * 16 * 1024 + 23 * 1024 + LINES * LINE + 3 * 2 * 4 * OUTPUTS + 4 * OUTPUTS + 32  # bytes
 TOGETHER = 2  # programs on a multiprocessor
 
 MAX_SHARED = 8  # the number of an attribute of a function: the shared memory that it may be launched with
 
-PROGRAM = Path(__file__).with_name("halo_conv.ptx.gz")  # made by `halo_build`
+PROGRAMS = Path(__file__).with_name("halo_conv.zip")  # made by `halo_build`
 WIDTHS = (128, 256)  # channels
 
 
-class HaloConv(FusedConv):
-    """The norm and the snake are part of the convolution."""
+def takes(module: Any, placement: Placement) -> bool:
+    is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
+    fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
+    return fits and is_narrow and placement.dtype == torch.float16
 
-    @staticmethod
-    def takes(module: Any, placement: Placement) -> bool:
-        is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
-        fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
-        return fits and is_narrow and placement.dtype == torch.float16
+
+class HaloConv(FusedConv):
+    """In half precision. The norm and the snake are part of the convolution."""
 
     def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor | None = None) -> None:
         super().__init__(module, placement, card, gain)
@@ -49,33 +50,60 @@ class HaloConv(FusedConv):
     def of_snake(
         self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
     ) -> InstanceNorm:
-        assert isinstance(signal, FusedInstanceNorm)
-        rows, time, channels = signal.x.shape
-        tiles, blocks = -(-time // STEPS), self.outputs // OUTPUTS
-        if rows * tiles * blocks < self.card.processors:
+        rows, time, _ = signal.x.shape
+        if rows * -(-time // STEPS) * (self.outputs // OUTPUTS) < self.card.processors:
             return super().of_snake(signal, style, lengths, base)
-        affine = signal.affine(style)
-        checkpoint()
-        y = signal.x.new_empty(rows, time, self.outputs)
-        parts = affine.new_empty(rows, tiles, 2, self.outputs)
-        program = _program(y.device)
-        if runs():
-            program(
-                self.card.processors * TOGETHER // blocks * blocks,
-                signal.x, affine, self.lines, y, base, self.bias, parts, *kernel_args(lengths), rows, time,
-                channels // WIDE, self.taps, self.dilation, self.padding, blocks, tiles,
-            )  # fmt: skip
-        return FusedInstanceNorm(y, lengths, parts, STEPS)
+        return _convolved(self, signal, style, lengths, base)
+
+
+class HaloByteConv(ByteConv):
+    """In 8 bits."""
+
+    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor, divisors: Tensor) -> None:
+        super().__init__(module, placement, card, gain, divisors)
+        self.lines = lines_of(self.weight.view(self.outputs, self.taps, self.inputs).permute(1, 2, 0))
+
+    def of_snake(
+        self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None
+    ) -> InstanceNorm:
+        return _convolved(self, signal, style, lengths, base, self.factors, self.scales)
+
+
+def _convolved(
+    conv: HaloConv | HaloByteConv,
+    signal: InstanceNorm,
+    style: AdaINParams,
+    lengths: Lengths,
+    base: Tensor | None,
+    factors: Tensor | None = None,
+    scales: Tensor | None = None,
+) -> InstanceNorm:
+    assert isinstance(signal, FusedInstanceNorm)
+    rows, time, channels = signal.x.shape
+    tiles, blocks = -(-time // STEPS), conv.outputs // OUTPUTS
+    affine = signal.affine(style)
+    checkpoint()
+    y = signal.x.new_empty(rows, time, conv.outputs)
+    parts = affine.new_empty(rows, tiles, 2, conv.outputs)
+    program = _program("float.ptx" if scales is None else "int.ptx", y.device)
+    if runs():
+        program(
+            conv.card.processors * TOGETHER // blocks * blocks,
+            signal.x, affine, conv.lines, y, base, conv.bias, factors, scales, parts, *kernel_args(lengths), rows, time,
+            channels * conv.lines.element_size() // LINE, conv.taps, conv.dilation, conv.padding, blocks, tiles,
+        )  # fmt: skip
+    return FusedInstanceNorm(y, lengths, parts, STEPS)
 
 
 def lines_of(weight: Tensor) -> Tensor:
-    """Weights (taps, inputs, outputs) as a program reads them: for OUTPUTS outputs and WIDE inputs at a time, each tap's
-    lines, one for each output.
+    """Weights (taps, inputs, outputs) as a program reads them: for OUTPUTS outputs and a line's inputs at a time, each
+    tap's lines, one for each output.
     """
     taps, inputs, outputs = weight.shape
+    wide = LINE // weight.element_size()
     # A lane's eight neighbouring channels are in four columns of a product, two in each.
     columns = torch.arange(OUTPUTS).view(4, 4, 4, 2).permute(0, 2, 1, 3).flatten()
-    split = weight.reshape(taps, inputs // WIDE, WIDE, outputs // OUTPUTS, OUTPUTS)
+    split = weight.reshape(taps, inputs // wide, wide, outputs // OUTPUTS, OUTPUTS)
     return exchanged(split.permute(3, 1, 0, 4, 2)[:, :, :, columns.to(weight.device)])
 
 
@@ -88,7 +116,7 @@ def exchanged(lines: Tensor) -> Tensor:
 
 
 class Program:
-    """That of `halo_conv.cu`, on the current device."""
+    """A program of `halo_conv.cu` on the current device."""
 
     def __init__(self, assembly: bytes) -> None:
         self._driver = ctypes.CDLL("libcuda.so.1")
@@ -117,6 +145,6 @@ class Program:
 
 
 @cache
-def _program(device: torch.device) -> Program:
-    with torch.cuda.device(device):
-        return Program(gzip.decompress(PROGRAM.read_bytes()) + b"\0")
+def _program(name: str, device: torch.device) -> Program:
+    with torch.cuda.device(device), zipfile.ZipFile(PROGRAMS) as archive:
+        return Program(archive.read(name) + b"\0")

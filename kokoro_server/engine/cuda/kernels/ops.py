@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kokoro_server.engine.cuda.kernels import halo_conv
 from kokoro_server.engine.cuda.kernels import triton_kernels as kernels
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.conv import FusedConv, PaddedConv, SplitConv
 from kokoro_server.engine.cuda.kernels.eight_bits import ByteConv
 from kokoro_server.engine.cuda.kernels.gate import checkpoint
-from kokoro_server.engine.cuda.kernels.halo_conv import HaloConv
 from kokoro_server.engine.cuda.kernels.linear import SplitLinear
 from kokoro_server.engine.cuda.kernels.lstm import FusedLSTM
 from kokoro_server.engine.cuda.kernels.norm import FusedInstanceNorm
@@ -72,11 +72,11 @@ class CudaOps(Ops):
         return PaddedConv(module, placement, gain)
 
     def snake_conv(self, module: Any, placement: Placement, gain: Tensor) -> Conv:
+        halo = self.halo and halo_conv.takes(module, placement)
         if module in self.factors and ByteConv.takes(module):
-            return ByteConv(module, placement, self.card, gain, self.factors[module])
-        if self.halo and HaloConv.takes(module, placement):
-            return HaloConv(module, placement, self.card, gain)
-        return self.conv(module, placement, gain)
+            in_bytes = halo_conv.HaloByteConv if halo else ByteConv
+            return in_bytes(module, placement, self.card, gain, self.factors[module])
+        return halo_conv.HaloConv(module, placement, self.card, gain) if halo else self.conv(module, placement, gain)
 
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
         if self.split and self.card.has_descriptors and keeps_length(module):
