@@ -11,11 +11,11 @@ import importlib.util
 import zipfile
 from pathlib import Path
 
-from kokoro_server.engine.cuda.kernels.halo_conv import PROGRAMS
+from kokoro_server.engine.cuda.kernels.halo_conv import PROGRAMS, WIDTHS
 
 SOURCE = Path(__file__).with_name("halo_conv.cu")
 VERSION = b".version 8.0"  # of the assembly: that of CUDA 12.0, the first that knows Hopper
-OPTIONS = ["--gpu-architecture=compute_90a", "--std=c++17"]
+OPTIONS = ["--gpu-architecture=compute_90a", "--std=c++17", "--device-as-default-execution-space"]
 
 
 def main() -> None:
@@ -26,13 +26,13 @@ def main() -> None:
 
 def compiled() -> dict[str, bytes]:
     """The assembly of each program."""
-    return {f"{number}.ptx": _compile(number) for number in ("float", "int")}
+    return {f"{number}_{width}.ptx": _compile(number, width) for number in ("float", "int") for width in WIDTHS}
 
 
-def _compile(number: str) -> bytes:
+def _compile(number: str, channels: int) -> bytes:
     compiler = _compiler()
     program = ctypes.c_void_p()
-    options = [option.encode() for option in (*OPTIONS, f"-DNumber={number}")]
+    options = [option.encode() for option in (*OPTIONS, f"-DNumber={number}", f"-DCHANNELS={channels}")]
     source = SOURCE.read_bytes()
     compiler.nvrtcCreateProgram(ctypes.byref(program), source, b"halo_conv.cu", 0, None, None)
     status = compiler.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))

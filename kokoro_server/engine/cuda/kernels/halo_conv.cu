@@ -6,7 +6,8 @@
 // ends the tile: bias, residual, statistics. Two programs share a multiprocessor, and either half works ahead of the
 // other, so that the tensor cores hardly wait.
 //
-// Compiled for each Number that products are added up in: float, of half precision, or int, of bytes.
+// Compiled for each number of CHANNELS, which it reads and makes, and for each Number that products are added up in:
+// float, of half precision, or int, of bytes.
 //
 // Shared memory holds lines of 128 bytes, whose eight parts are exchanged (part ^ line & 7); the tensor cores undo it.
 // `halo_conv.py` lays the weights out in this way, and they are fetched as they lie.
@@ -17,6 +18,7 @@ typedef unsigned long long u64;
 static constexpr int BM = 128, BN = 128;
 static constexpr bool BYTES = !(Number)0.5f;
 static constexpr int LINE = 128, WIDE = LINE / (BYTES ? 1 : 2);  // bytes, and channels
+static constexpr int BLOCKS = CHANNELS / BN, CHUNKS = CHANNELS / WIDE, STRIDE = 2 * CHANNELS;  // bytes of a step
 static constexpr int LINES = 178;                 // of a tile with its halo, at most
 static constexpr int SIGNALS = 2, WEIGHTS = 4;    // buffers
 static constexpr int SIGNAL = 23 * 1024, WEIGHT = BN * LINE;
@@ -138,10 +140,10 @@ __device__ u32 joined(float one, float other) { return __byte_perm(__float_as_ui
 
 static constexpr float NEAREST = 12582912;  // a number that is added to it is rounded, and in its last bits
 
-// z + sin² z, which never falls. The period π is taken off in two parts to keep the rest exact.
+// z + sin² z, which never falls.
 __device__ float snake(float z) {
     float turns = fmaf(z, 0.3183098861837907f, NEAREST) - NEAREST, wave;
-    asm("sin.approx.f32 %0, %1;" : "=f"(wave) : "f"(fmaf(turns, -9.67653589793e-4f, fmaf(turns, -3.140625f, z))));
+    asm("sin.approx.f32 %0, %1;" : "=f"(wave) : "f"(fmaf(turns, -3.1415926535897932f, z)));
     return fmaf(wave, wave, z);
 }
 
@@ -164,20 +166,27 @@ __device__ float share(float number, float numbers) {
 
 __device__ int within(int number, int most) { return min(max(number, 0), most); }
 
-// `x`, `y`, `base`: (rows, time, inputs or channels), `base` may be none; `affine`: (rows, 2, inputs), the norm's scale
-// and shift; `w`: (blocks, chunks, taps, BN, WIDE); `parts`: (rows, tiles, 2, channels), the mean and the sum of squared
-// deviations of each tile's steps. A row has lengths[row] * factor + extra steps. There are a multiple of `blocks`
-// programs. Bytes: `factors` (inputs) are those of a signal, which then has a scale for each tile; weights count steps of
-// `scales` (channels).
+struct Inside {
+    static constexpr bool value = true;
+};
+struct AtTheEdge {
+    static constexpr bool value = false;
+};
+
+// `x`, `y`, `base`: (rows, time, CHANNELS), `base` may be none; `affine`: (rows, 2, CHANNELS), the norm's scale and shift;
+// `w`: (BLOCKS, CHUNKS, taps, BN, WIDE); `parts`: (rows, tiles, 2, CHANNELS), the mean and the sum of squared deviations
+// of each tile's steps. A row has lengths[row] * factor + extra steps. There are a multiple of BLOCKS programs. Bytes:
+// `factors` (CHANNELS) are those of a signal, which then has a scale for each tile; weights count steps of `scales`
+// (CHANNELS).
 extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
     conv(const char* x, const float* affine, const char* w, char* y, const char* base, const float* bias,
          const float* factors, const float* scales, float* parts, const long long* lengths, int factor, int extra, int rows, int time,
-         int chunks, int taps, int dilation, int padding, int blocks, int tiles) {
+         int taps, int dilation, int padding, int tiles) {
     extern __shared__ __align__(1024) char shared[];
     u32 weights_at = (u32)__cvta_generic_to_shared(shared), signals_at = weights_at + SIGNALS_AT;
     Ring<SIGNALS> signals{weights_at + BARRIERS_AT};
     Ring<WEIGHTS> weights{weights_at + BARRIERS_AT + 16 * SIGNALS};
-    int warp = threadIdx.x / 32 % WARPS, lane = threadIdx.x % 32, block = blockIdx.x % blocks;
+    int warp = threadIdx.x / 32 % WARPS, lane = threadIdx.x % 32, block = blockIdx.x % BLOCKS;
     float* biases = (float*)(shared + BIASES_AT);
     if (threadIdx.x == 0) {
         signals.init_all(THREADS, WARPS);
@@ -192,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
         if (BYTES) weight_scales[threadIdx.x] = scales[block * BN + threadIdx.x];
     }
     __syncthreads();
-    int inputs = chunks * WIDE, channels = blocks * BN;
+    int begin = blockIdx.x / BLOCKS, beside = gridDim.x / BLOCKS;  // its first tile, and how many come before its next
     u32 signal = 0;  // that is filled or read
     if (threadIdx.x >= THREADS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
@@ -201,108 +210,120 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
         int thread = threadIdx.x - THREADS, channel = thread % (WIDE / 4) * 4, first = thread / (WIDE / 4);
         int lines = BM + 2 * padding;
 #pragma unroll 1
-        for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
+        for (int i = begin; i < rows * tiles; i += beside) {
             int row = i / tiles, start = i % tiles * BM - padding, count = (int)lengths[row] * factor + extra;
             if (start + padding >= count) continue;
-            const char* source = x + 2 * ((long long)row * time * inputs + channel);
-            const float* norm = affine + 2 * row * inputs + channel;
-            auto load = [&](uint2 (&pairs)[AT_ONCE], int chunk, int line) {
-#pragma unroll
-                for (int j = 0; j < AT_ONCE; j++) {
-                    u32 step = within(start + line + ABREAST * j, count - 1);
-                    pairs[j] = *(const uint2*)(source + step * (2 * inputs) + 2 * WIDE * chunk);
-                }
-            };
-            int next = i + gridDim.x / blocks;
+            const char* source = x + (long long)row * time * STRIDE + 2 * channel;
+            const float* norm = affine + 2 * row * CHANNELS + channel;
+            int next = i + beside;
             if (thread == 0 && next < rows * tiles) {
-                int begin = next % tiles * BM - padding, end = (int)lengths[next / tiles] * factor + extra;
-                end = min(end, begin + lines), begin = max(begin, 0);
-                long long at = 2 * ((long long)(next / tiles) * time + begin) * inputs;
-                if (begin < end) prefetch(x + at, 2 * (end - begin) * inputs);
+                int from = next % tiles * BM - padding, until = (int)lengths[next / tiles] * factor + extra;
+                until = min(until, from + lines), from = max(from, 0);
+                if (from < until) prefetch(x + ((long long)(next / tiles) * time + from) * STRIDE, (until - from) * STRIDE);
             }
-            float step = 1;
-            if (BYTES) {
-                float most = 1e-6f;
+            auto fill = [&](auto place) {
+                constexpr bool INSIDE = decltype(place)::value;
+                auto load = [&](uint2 (&pairs)[AT_ONCE], int chunk, int line) {
+                    const char* from = source + 2 * WIDE * chunk;
+                    if (INSIDE) from += (start + line) * STRIDE;
+#pragma unroll
+                    for (int j = 0; j < AT_ONCE; j++) {
+                        int step = INSIDE ? ABREAST * j : within(start + line + ABREAST * j, count - 1);
+                        pairs[j] = *(const uint2*)(from + step * STRIDE);
+                    }
+                };
+                float step = 1;
+                if (BYTES) {
+                    float most = 1e-6f;
 #pragma unroll 1
-                for (int chunk = 0; chunk < chunks; chunk++) {
-                    uint2 low, high;
+                    for (int chunk = 0; chunk < CHUNKS; chunk++) {
+                        uint2 low, high;
+#pragma unroll 1
+                        for (int line = first; line < lines; line += ABREAST * AT_ONCE) {
+                            uint2 pairs[AT_ONCE];
+                            load(pairs, chunk, line);
+                            if (line == first) low = high = pairs[0];
+#pragma unroll
+                            for (int j = 0; j < AT_ONCE; j++) {
+                                if (line + ABREAST * j >= lines) pairs[j] = pairs[0];
+                                low.x = least(low.x, pairs[j].x), low.y = least(low.y, pairs[j].y);
+                                high.x = greatest(high.x, pairs[j].x), high.y = greatest(high.y, pairs[j].y);
+                            }
+                        }
+                        float4 scale = *(const float4*)(norm + WIDE * chunk);
+                        float4 shift = *(const float4*)(norm + CHANNELS + WIDE * chunk);
+                        float4 weight = *(const float4*)(factors + channel + WIDE * chunk);
+                        for (uint2 pairs : {low, high}) {
+                            float a, b, c, d;
+                            unpack(pairs.x, a, b);
+                            unpack(pairs.y, c, d);
+                            most = max(most, fabsf(snake(fmaf(a, scale.x, shift.x))) * weight.x);
+                            most = max(most, fabsf(snake(fmaf(b, scale.y, shift.y))) * weight.y);
+                            most = max(most, fabsf(snake(fmaf(c, scale.z, shift.z))) * weight.z);
+                            most = max(most, fabsf(snake(fmaf(d, scale.w, shift.w))) * weight.w);
+                        }
+                    }
+                    for (int other = 16; other; other /= 2) most = max(most, __shfl_xor_sync(~0u, most, other));
+                    auto meet = [] { asm volatile("bar.sync 2, 128;" ::: "memory"); };
+                    meet();  // all have read the loudest of the tile before
+                    if (lane == 0) loudest[warp] = most;
+                    meet();
+                    for (int other = 0; other < WARPS; other++) most = max(most, loudest[other]);
+                    step = most / 127;
+                }
+#pragma unroll 1
+                for (int chunk = 0; chunk < CHUNKS; chunk++, signal++) {
+                    char* target = shared + SIGNALS_AT + signal % SIGNALS * SIGNAL;
 #pragma unroll 1
                     for (int line = first; line < lines; line += ABREAST * AT_ONCE) {
                         uint2 pairs[AT_ONCE];
                         load(pairs, chunk, line);
-                        if (line == first) low = high = pairs[0];
+                        signals.wait_empty(signal);  // behind it, so that no load waits for the bending of another
+                        float4 scale = *(const float4*)(norm + WIDE * chunk);
+                        float4 shift = *(const float4*)(norm + CHANNELS + WIDE * chunk);
+                        float4 weight = {};
+                        if (BYTES) {
+                            weight = *(const float4*)(factors + channel + WIDE * chunk);
+                            float each = reciprocal(step);
+                            weight.x *= each, weight.y *= each, weight.z *= each, weight.w *= each;
+                        }
+                        char* out = target + line * LINE;
+                        int byte = LINE / WIDE * channel;
 #pragma unroll
                         for (int j = 0; j < AT_ONCE; j++) {
-                            if (line + ABREAST * j >= lines) pairs[j] = pairs[0];
-                            low.x = least(low.x, pairs[j].x), low.y = least(low.y, pairs[j].y);
-                            high.x = greatest(high.x, pairs[j].x), high.y = greatest(high.y, pairs[j].y);
+                            int at = line + ABREAST * j;
+                            bool is_sound = INSIDE || (u32)(start + at) < (u32)count;
+                            float a, b, c, d;
+                            unpack(pairs[j].x, a, b);
+                            unpack(pairs[j].y, c, d);
+                            a = snake(fmaf(a, scale.x, shift.x)), b = snake(fmaf(b, scale.y, shift.y));
+                            c = snake(fmaf(c, scale.z, shift.z)), d = snake(fmaf(d, scale.w, shift.w));
+                            char* to = out + ABREAST * j * LINE + (byte ^ (at & 7) * 16);
+                            if (BYTES) {
+                                u32 low = joined(fmaf(a, weight.x, NEAREST), fmaf(b, weight.y, NEAREST));
+                                u32 high = joined(fmaf(c, weight.z, NEAREST), fmaf(d, weight.w, NEAREST));
+                                if (at < lines) *(u32*)to = is_sound ? __byte_perm(low, high, 0x5410) : 0;
+                            } else {
+                                u32 low = pack(a, b), high = pack(c, d);
+                                if (at < lines) *(uint2*)to = is_sound ? uint2{low, high} : uint2{};
+                            }
                         }
                     }
-                    float4 scale = *(const float4*)(norm + WIDE * chunk);
-                    float4 shift = *(const float4*)(norm + inputs + WIDE * chunk);
-                    float4 weight = *(const float4*)(factors + channel + WIDE * chunk);
-                    for (uint2 pairs : {low, high}) {
-                        float a, b, c, d;
-                        unpack(pairs.x, a, b);
-                        unpack(pairs.y, c, d);
-                        most = max(most, fabsf(snake(fmaf(a, scale.x, shift.x))) * weight.x);
-                        most = max(most, fabsf(snake(fmaf(b, scale.y, shift.y))) * weight.y);
-                        most = max(most, fabsf(snake(fmaf(c, scale.z, shift.z))) * weight.z);
-                        most = max(most, fabsf(snake(fmaf(d, scale.w, shift.w))) * weight.w);
-                    }
+                    if (BYTES && thread == 0) steps[signal % SIGNALS] = step;
+                    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                    arrive(signals.full(signal));
                 }
-                for (int other = 16; other; other /= 2) most = max(most, __shfl_xor_sync(~0u, most, other));
-                auto meet = [] { asm volatile("bar.sync 2, 128;" ::: "memory"); };
-                meet();  // all have read the loudest of the tile before
-                if (lane == 0) loudest[warp] = most;
-                meet();
-                for (int other = 0; other < WARPS; other++) most = max(most, loudest[other]);
-                step = most / 127;
-            }
-#pragma unroll 1
-            for (int chunk = 0; chunk < chunks; chunk++, signal++) {
-                char* target = shared + SIGNALS_AT + signal % SIGNALS * SIGNAL;
-#pragma unroll 1
-                for (int line = first; line < lines; line += ABREAST * AT_ONCE) {
-                    uint2 pairs[AT_ONCE];
-                    load(pairs, chunk, line);
-                    signals.wait_empty(signal);  // behind it, so that no load waits for the bending of another
-                    float4 scale = *(const float4*)(norm + WIDE * chunk);
-                    float4 shift = *(const float4*)(norm + inputs + WIDE * chunk);
-                    float4 weight = {};
-                    if (BYTES) {
-                        weight = *(const float4*)(factors + channel + WIDE * chunk);
-                        float each = reciprocal(step);
-                        weight.x *= each, weight.y *= each, weight.z *= each, weight.w *= each;
-                    }
-#pragma unroll
-                    for (int j = 0; j < AT_ONCE; j++) {
-                        int at = line + ABREAST * j;
-                        bool is_sound = (u32)(start + at) < (u32)count;
-                        float a, b, c, d;
-                        unpack(pairs[j].x, a, b);
-                        unpack(pairs[j].y, c, d);
-                        a = snake(fmaf(a, scale.x, shift.x)), b = snake(fmaf(b, scale.y, shift.y));
-                        c = snake(fmaf(c, scale.z, shift.z)), d = snake(fmaf(d, scale.w, shift.w));
-                        if (at >= lines) continue;
-                        char* out = target + at * LINE + (LINE / WIDE * channel ^ (at & 7) * 16);
-                        if (BYTES) {
-                            u32 low = joined(fmaf(a, weight.x, NEAREST), fmaf(b, weight.y, NEAREST));
-                            u32 high = joined(fmaf(c, weight.z, NEAREST), fmaf(d, weight.w, NEAREST));
-                            *(u32*)out = is_sound ? __byte_perm(low, high, 0x5410) : 0;
-                        } else {
-                            *(uint2*)out = is_sound ? uint2{pack(a, b), pack(c, d)} : uint2{};
-                        }
-                    }
-                }
-                if (BYTES && thread == 0) steps[signal % SIGNALS] = step;
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                arrive(signals.full(signal));
+            };
+            constexpr int BATCH = ABREAST * AT_ONCE;
+            if (start >= 0 && start + (lines + BATCH - 1) / BATCH * BATCH <= count) {
+                fill(Inside{});
+            } else {
+                fill(AtTheEdge{});
             }
         }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 192;");
-        int products = chunks * taps, next = 0;  // weights to be fetched
+        int products = CHUNKS * taps, next = 0;  // weights to be fetched
         const char* source = w + (long long)block * products * WEIGHT;
         auto fetch_weight = [&](u32 n) {
             weights.wait_empty(n);
@@ -320,17 +341,16 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
         __syncwarp();
         u32 weight = 0;
 #pragma unroll 1
-        for (int i = blockIdx.x / blocks; i < rows * tiles; i += gridDim.x / blocks) {
+        for (int i = begin; i < rows * tiles; i += beside) {
             int row = i / tiles, start = i % tiles * BM, count = (int)lengths[row] * factor + extra;
             if (start >= count) continue;
             if (threadIdx.x == 0 && base) {
-                u32 bytes = min(count - start, BM) * channels * 2;
-                prefetch(base + 2 * ((long long)row * time + start) * channels, bytes);
+                prefetch(base + ((long long)row * time + start) * STRIDE, min(count - start, BM) * STRIDE);
             }
             Number total[2][64] = {};
             float step = 1;
 #pragma unroll 1
-            for (int chunk = 0; chunk < chunks; chunk++, signal++) {
+            for (int chunk = 0; chunk < CHUNKS; chunk++, signal++) {
                 signals.wait_full(signal);
                 if (BYTES) step = steps[signal % SIGNALS];
 #pragma unroll 1
@@ -355,10 +375,10 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
             // A lane has eight neighbouring channels of each 32, of the steps lane / 4 and lane / 4 + 8 of each 16: the
             // columns of the weights are in an order that makes it so.
             int left = count - start, own = left - 16 * warp - lane / 4;
-            long long at = 2 * (((long long)row * time + count - own) * channels + block * BN + 8 * (lane % 4));
+            long long at = ((long long)row * time + count - own) * STRIDE + 2 * (block * BN + 8 * (lane % 4));
             auto is_sound = [&](int part) { return own > 64 * (part / 2) + 8 * (part % 2); };
             auto place = [&](int group, int part) {
-                return at + 128ll * (part / 2) * channels + 16 * (part % 2) * channels + 64 * group;
+                return at + (64 * (part / 2) + 8 * (part % 2)) * STRIDE + 64 * group;
             };
             uint4 residuals[4] = {};
             auto load_residuals = [&](int group) {  // before they are wanted
@@ -454,7 +474,7 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
             }
             meet();
             if (!warp) {
-                float* out = parts + (long long)i * 2 * channels + block * BN + c;
+                float* out = parts + (long long)i * 2 * CHANNELS + block * BN + c;
                 float so_far = sum_of_steps;
 #pragma unroll
                 for (int other = 1; other < WARPS; other++) {
@@ -471,7 +491,7 @@ extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
 #pragma unroll
                 for (int group = 0; group < 4; group++) {
                     out[32 * group] = found[group].sum * each;
-                    out[channels + 32 * group] = found[group].spread;
+                    out[CHANNELS + 32 * group] = found[group].spread;
                 }
             }
         }

@@ -36,7 +36,7 @@ WIDTHS = (128, 256)  # channels
 
 def takes(module: Any, placement: Placement) -> bool:
     is_narrow = STEPS + module.dilation[0] * (module.kernel_size[0] - 1) <= LINES
-    fits = module.in_channels in WIDTHS and module.out_channels in WIDTHS
+    fits = module.in_channels == module.out_channels and module.in_channels in WIDTHS
     return fits and is_narrow and placement.dtype == torch.float16
 
 
@@ -85,12 +85,12 @@ def _convolved(
     checkpoint()
     y = signal.x.new_empty(rows, time, conv.outputs)
     parts = affine.new_empty(rows, tiles, 2, conv.outputs)
-    program = _program("float.ptx" if scales is None else "int.ptx", y.device)
+    program = _program(f"{'float' if scales is None else 'int'}_{channels}.ptx", y.device)
     if runs():
         program(
             conv.card.processors * TOGETHER // blocks * blocks,
             signal.x, affine, conv.lines, y, base, conv.bias, factors, scales, parts, *kernel_args(lengths), rows, time,
-            channels * conv.lines.element_size() // LINE, conv.taps, conv.dilation, conv.padding, blocks, tiles,
+            conv.taps, conv.dilation, conv.padding, tiles,
         )  # fmt: skip
     return FusedInstanceNorm(y, lengths, parts, STEPS)
 
