@@ -90,8 +90,8 @@ def in_detail(
 
 
 def made(model: Any, precision: str) -> CudaEngine:
-    """fp16+halo and int8+halo: with convolutions of `halo_conv`."""
-    return CudaEngine(model, GPU, precision.removesuffix("+halo"), halo=precision.endswith("+halo"))
+    """fp16+triton and int8+triton: without the convolutions of `halo_conv`, as on cards that are not Hopper's."""
+    return CudaEngine(model, GPU, precision.removesuffix("+triton"), halo=not precision.endswith("+triton"))
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class CudaEngine(StreamEngine):
         with_express: bool = True,
         card: Card | None = None,
         *,
-        halo: bool = False,
+        halo: bool = True,
     ) -> None:
         """`memory_fraction` is the share of the device that this process may take, for `engines_on_device` engines.
 

@@ -45,7 +45,8 @@ class FusedUpsample(Upsample):
 
 class CudaOps(Ops):
     """`split`: compute products of single precision by products of half precision. `factors` are those of the
-    convolutions that are computed in 8 bits; see `eight_bits`. `halo`: by Hopper's own products; see `halo_conv`.
+    convolutions that are computed in 8 bits; see `eight_bits`. `halo`: those of snakes by Hopper's own products, where
+    the card has them; see `halo_conv`.
     """
 
     harmonic_source = FusedHarmonicSource
@@ -54,7 +55,7 @@ class CudaOps(Ops):
     instance_norm = FusedInstanceNorm
 
     def __init__(
-        self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None, halo: bool = False
+        self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None, halo: bool = True
     ) -> None:
         self.card = card
         self.split = split
