@@ -234,6 +234,7 @@ def test_keys_speak_and_stop(page: Page) -> None:
 
 
 def test_a_new_speech_takes_the_place_of_the_one_before(page: Page) -> None:
+    count_frames(page)
     speak(page, LONG)
     until(page, "window.kokoro.state.phase === 'speaking'")
     page.get_by_label("Text to speak").fill("Hello.")
