@@ -51,6 +51,15 @@ def one_tls_context() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """A request of httpx that names no timeout has five seconds, which a busy machine may take for anything."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "read", "write", "pool"):
+            patch.setattr(f"httpx._config.DEFAULT_TIMEOUT_CONFIG.{name}", 120.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def tiny_files() -> None:
     """Make the tiny model before any server that runs it: the servers read what this process wrote."""
     tiny_model.weights()

@@ -57,11 +57,11 @@ class Playback {
   add(samples) {
     if (!samples.length) return;
     if (!this.samples) this.silence = firstAudible(samples) / SAMPLE_RATE;
-    const start = this.#next();
     const source = this.#context.createBufferSource();
     source.buffer = this.#context.createBuffer(1, samples.length, SAMPLE_RATE);
     source.buffer.copyToChannel(samples, 0);
     source.connect(this.#context.destination);
+    const start = this.#next(); // only now: the clock does not wait for this code
     source.start(start / SAMPLE_RATE);
     const part = { start, from: this.samples, length: samples.length, source };
     source.onended = () => this.#onEnded(part);

@@ -18,7 +18,7 @@ FLAGS = [
     "--no-first-run",
     "--no-sandbox",
 ]
-PATIENCE = 60  # seconds
+PATIENCE = 240  # seconds; a busy machine may take minutes for what others do in a moment
 
 
 class Watch:

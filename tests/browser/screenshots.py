@@ -22,6 +22,11 @@ TEXT = (
     "Dr. Ng paid $5 on 3/4/2025, from 3:30–4:30pm. The fox came back, looked at the old house for a while, "
     "and went its way. Nothing is cut, skipped or replaced by silence."
 )
+# Three seconds have been heard, and a word is marked.
+SPEAKS = """() => {
+    const seconds = Number(document.querySelector("#time").textContent.slice(2, 4));
+    return window.kokoro.state.phase === "finished" || (seconds >= 3 && CSS.highlights.has("spoken"));
+}"""
 LOAD = """(count) => {
     const headers = { "Content-Type": "application/json" };
     const body = JSON.stringify({ text: "Many people ask for speech at the same time.", voice: "am_adam" });
@@ -35,11 +40,9 @@ def speech(page: Page, url: str) -> bytes:
     page.set_viewport_size({"width": WIDTH, "height": 680})
     page.get_by_label("Text to speak").fill(TEXT)
     page.get_by_role("button", name="Speak").click()
-    until(
-        page, "window.kokoro.state.phase === 'finished' || window.kokoro.state.samples > 96000 && CSS.highlights.size"
-    )
+    until(page, "window.kokoro.state.readings > 0")
+    until(page, SPEAKS)
     page.evaluate("scrollTo(0, 0)")
-    page.wait_for_timeout(1500)
     return page.screenshot()
 
 

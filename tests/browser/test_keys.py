@@ -53,9 +53,9 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def locked(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterator[Server]:
     """It takes requests from pages of https://listed.example too."""
-    environ = {"API_KEYS": f"alice={KEY}", "CORS_ORIGINS": "https://listed.example"}
+    environ = {"API_KEYS": f"alice={KEY}", "CORS_ORIGINS": "https://listed.example", "G2P_SERVICE_URL": shared_g2p}
     with servers.running(servers.TINY, tmp_path_factory.mktemp("locked") / "log", **environ) as server:
         yield server
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import time
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,7 @@ import httpx
 import pytest
 
 from tests import servers
-from tests.servers import Server, say
+from tests.servers import Server, say, wait_for
 
 PLAIN = {"format": "pcm", "sample_format": "pcm_f32le"}
 VOICES = ("af_heart", "am_adam", "bf_emma")
@@ -30,6 +29,10 @@ def server(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterato
 def queue_of(server: Server) -> dict[str, Any]:
     found: dict[str, Any] = httpx.get(f"{server.url}/health/batching", timeout=30).json()
     return found
+
+
+def is_idle(server: Server) -> bool:
+    return not any(queue_of(server)["queue_status"][name] for name in ("preparing", "current_size", "running_rows"))
 
 
 def request(number: int) -> dict[str, Any]:
@@ -85,11 +88,7 @@ async def test_clients_that_leave_cost_the_others_nothing(server: Server) -> Non
             task.cancel()
         await asyncio.gather(*leaving, return_exceptions=True)
         assert [answer.status_code for answer in await asyncio.gather(*staying)] == [200] * 8
-    deadline = time.monotonic() + 30
-    while (status := queue_of(server)["queue_status"])["running_rows"]:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
-    assert status["current_size"] == 0
+    await asyncio.to_thread(wait_for, lambda: is_idle(server))
 
 
 async def test_stopping_answers_what_both_are_working_on(server: Server) -> None:

@@ -23,8 +23,9 @@ from tests.services import tiny
 RAISES, NAN, SILENT, LOST, LATE_FAILURE, HANGS = 1.01, 1.02, 1.03, 1.04, 1.05, 1.06
 OUT_OF_MEMORY, TOO_FEW, SLOW, THREAD_DIES, SLOW_ROW = 1.07, 1.08, 1.09, 1.11, 1.12
 CLOCK_STEPS = {1.13: -86_400, 1.14: 86_400}  # seconds by which the wall clock is moved while a row runs
-HUNG = 12.0  # seconds, after which a call that hangs returns, unless the file HANG_ENDS says when
+# A call that hangs and a late failure wait for the file HANG_ENDS, where the environment names one.
 LOOK = 0.5  # seconds, from one look at that file to the next
+HUNG = 12.0  # seconds, after which a call that hangs returns without one
 SLOWNESS = 1.0  # seconds, a hundred times what a row of the tiny model takes
 ROW_SLOWNESS = 0.5  # seconds for each row
 LONG_ENOUGH = 70  # tokens: the first piece of the test's long text is shorter, the later ones are not
@@ -49,10 +50,11 @@ class Faulty:
     def synthesize(self, rows: Sequence[Row]) -> list[Result]:
         speeds = {row.speed for row in rows}
         if RAISES in speeds or any(row.speed == LATE_FAILURE and len(row.tokens) > LONG_ENOUGH for row in rows):
-            time.sleep(ARRIVAL if LATE_FAILURE in speeds else 0)
+            if LATE_FAILURE in speeds:
+                hang(ARRIVAL)
             raise RuntimeError("a bad row")
         if HANGS in speeds:
-            hang()
+            hang(HUNG)
         for speed in speeds & CLOCK_STEPS.keys():
             step_clock(CLOCK_STEPS[speed])
         if SLOW in speeds or speeds & CLOCK_STEPS.keys():
@@ -81,9 +83,9 @@ def load(settings: Settings, folder: str | None = None) -> LoadedModel:
     return dataclasses.replace(model, engines=tuple(map(Faulty, model.engines)))
 
 
-def hang() -> None:
+def hang(seconds: float) -> None:
     if (ends := os.environ.get("HANG_ENDS")) is None:
-        time.sleep(HUNG)
+        time.sleep(seconds)
         return
     while not Path(ends).exists():
         time.sleep(LOOK)
