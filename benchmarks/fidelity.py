@@ -5,7 +5,8 @@
 
 Spectra are compared between clips of the same noise. The yardstick is the distance between two clips of the reference
 that differ in nothing but their noise: what no listener minds. The clips are left in a folder, and `listen` hears them,
-on any machine, and adds what it heard to the results. On a CPU, clips that the folder has already are not made again.
+on any machine, and adds what it heard to the results, and what `quality` says if its package is there. On a CPU, clips
+that the folder has already are not made again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import common, corpus, listening
+from benchmarks import common, corpus, listening, quality
 from kokoro_server.engine.protocol import Engine, Result, Row
 from kokoro_server.voices import VoiceBook
 
@@ -211,6 +212,9 @@ def listen(options: argparse.Namespace) -> None:
     heard = {path.stem: listening.heard(path) for path in sorted(options.clips.glob("*.npz"))}
     texts = [corpus.sentences()[index]["text"] for index in results["heard_sentences"]]
     results["heard"] = common.show("heard", listening.compare(heard, results["reference"], texts))
+    if quality.is_there():
+        clips = {path.stem: listening.kept(path) for path in sorted(options.clips.glob("*.npz"))}
+        results["dnsmos"] = common.show("DNSMOS", quality.scores(clips))
     options.out.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
