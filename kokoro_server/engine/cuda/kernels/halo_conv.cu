@@ -3,8 +3,8 @@
 //
 // A program makes tiles of BM steps and BN channels, one after the other. Half of it writes the steps that a tile's taps
 // read, WIDE channels at a time, into shared memory; the other half multiplies them, each tap at a shifted address, and
-// ends the tile: bias, residual, statistics. Two programs share a multiprocessor, and either half works ahead of the
-// other, so that the tensor cores hardly wait.
+// ends the tile: bias, residual, statistics. The first half works ahead of the second. Two programs share a
+// multiprocessor, so that one multiplies while the other ends a tile.
 //
 // Compiled for each number of CHANNELS, which it reads and makes, and for each Number that products are added up in:
 // float, of half precision, or int, of bytes.
@@ -180,8 +180,8 @@ struct AtTheEdge {
 // (CHANNELS).
 extern "C" __global__ void __launch_bounds__(2 * THREADS, 2)
     conv(const char* x, const float* affine, const char* w, char* y, const char* base, const float* bias,
-         const float* factors, const float* scales, float* parts, const long long* lengths, int factor, int extra, int rows, int time,
-         int taps, int dilation, int padding, int tiles) {
+         const float* factors, const float* scales, float* parts, const long long* lengths, int factor, int extra,
+         int rows, int time, int taps, int dilation, int padding, int tiles) {
     extern __shared__ __align__(1024) char shared[];
     u32 weights_at = (u32)__cvta_generic_to_shared(shared), signals_at = weights_at + SIGNALS_AT;
     Ring<SIGNALS> signals{weights_at + BARRIERS_AT};
