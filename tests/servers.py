@@ -146,6 +146,12 @@ def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
         time.sleep(0.05)
 
 
+def is_idle(server: Server) -> bool:
+    """Whether no row is on its way to the engines or on them."""
+    status = httpx.get(f"{server.url}/health/batching").json()["queue_status"]
+    return not any(status[name] for name in ("preparing", "current_size", "running_rows"))
+
+
 def say(server: Server, text: str, **fields: object) -> httpx.Response:
     return httpx.post(f"{server.url}/tts", json={"text": text, **fields}, timeout=300)
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests import backends, servers
-from tests.servers import Server, say, wait_for
+from tests.servers import Server, is_idle, say, wait_for
 
 
 def snapshot(server: Server) -> dict[str, dict[str, object]]:
@@ -18,8 +18,7 @@ def snapshot(server: Server) -> dict[str, dict[str, object]]:
 
 
 async def nothing_left(server: Server) -> None:
-    names = ("preparing", "current_size", "running_rows")
-    await asyncio.to_thread(wait_for, lambda: not any(snapshot(server)["queue_status"][name] for name in names))
+    await asyncio.to_thread(wait_for, lambda: is_idle(server))
 
 
 async def say_many(server: Server, texts: list[str], **fields: object) -> list[httpx.Response]:

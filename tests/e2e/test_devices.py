@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests import servers
-from tests.servers import Server, say, wait_for
+from tests.servers import Server, is_idle, say, wait_for
 
 PLAIN = {"format": "pcm", "sample_format": "pcm_f32le"}
 VOICES = ("af_heart", "am_adam", "bf_emma")
@@ -29,10 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory, shared_g2p: str) -> Iterato
 def queue_of(server: Server) -> dict[str, Any]:
     found: dict[str, Any] = httpx.get(f"{server.url}/health/batching", timeout=30).json()
     return found
-
-
-def is_idle(server: Server) -> bool:
-    return not any(queue_of(server)["queue_status"][name] for name in ("preparing", "current_size", "running_rows"))
 
 
 def request(number: int) -> dict[str, Any]:

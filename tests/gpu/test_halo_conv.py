@@ -39,6 +39,7 @@ def test_a_convolution_and_the_norm_after_it(
     if in_bytes:
         pair.ops.factors = {module: divisors}
     plain = pair.ops.snake_conv(module, pair.fused, gain)
+    assert not isinstance(plain, HaloByteConv | HaloConv)
     pair.ops.halo = True
     conv = pair.ops.snake_conv(module, pair.fused, gain)
     assert isinstance(conv, HaloByteConv if in_bytes else HaloConv)
