@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,8 @@ OURS, ONE_AT_A_TIME = "kokoro-server", "one-at-a-time"
 FIRST = object()  # the form of our server that was measured first
 AUDIBLE = "first_audible_ms"  # older results do not have it
 SHOWN_ROWS = (1, 8, 64)
+START_REQUESTS = 10  # that `start_bench` asks for
+DOLLARS = 3.0  # an hour of the machine
 NAMES = {
     "kmodel": "plain `kokoro` model",
     "public-fp32": "public ONNX export, fp32",
@@ -121,65 +124,78 @@ def engine_cuda(found: Found, link: str) -> str:
 
 
 def serve(found: Found, link: str) -> str:
-    runs = closed(found, OURS)
-    columns = serve_columns(found)
-    lines = [
-        [str(clients), *(show(found, clients) for show in columns.values())]
-        for clients in sorted({run["clients"] for run in runs})
+    """Each line is one number of clients on one endpoint: what they got together, and how long each waited."""
+    kinds: list[tuple[str, str, str, object]] = [
+        ("clips", OURS, "/tts", FIRST), ("streams", OURS, "/tts/stream", FIRST)
+    ]  # fmt: skip
+    kinds += [(f"clips, `SERVER_PROCESSES={form}`", OURS, "/tts", form) for form in found.get("forms", [])[1:]]
+    kinds.append(("clips of a server that takes one at a time", ONE_AT_A_TIME, "/tts", FIRST))
+    shown = [
+        (name, run)
+        for name, server, endpoint, form in kinds
+        for run in sorted(closed(found, server, form), key=lambda run: int(run["clients"]))
+        if run["endpoint"] == endpoint
     ]
-    if plain := found.get("plain_model"):
+    plain = found.get("plain_model")
+    columns = {
+        head: show for head, show in serve_columns(plain).items() if any(show(run) for _, run in shown)
+    }  # what was not measured has no column
+    lines = [[name, str(run["clients"]), *(show(run) for show in columns.values())] for name, run in shown]
+    if plain:
         name = "plain `kokoro` model, one at a time, no server, same card, same run"
-        lines.append([name, number(plain["audio_per_second"]), *[""] * (len(columns) - 1)])
+        speeds = number(plain["audio_per_second"])
+        if rounds := plain.get("rounds"):
+            speeds += f" ({number(min(rounds))} to {number(max(rounds))} in {len(rounds)} rounds)"
+        lines.append([name, "", speeds, *[""] * (len(columns) - 1)])
     intro = f"The whole server on one {found['device']}, over HTTP, clients that always want more:"
     folder = link.removeprefix("[json](").rpartition("/")[0]
-    shown = f"![Throughput and time to first audio against the number of clients]({folder}/{PICTURE})"
-    return f"{intro}\n\n{table(['clients', *columns], lines, link)}\n{shown}\n{starts(found, link)}"
+    image = f"![Throughput and time to first audio against the number of clients]({folder}/{PICTURE})"
+    return f"{intro}\n\n{table(['', 'clients', *columns], lines, link)}\n{image}\n"
 
 
-def serve_columns(found: Found) -> dict[str, Callable[[Found, int], str]]:
-    """What is shown for a number of clients, by the head of its column. What was not measured has no column."""
+def serve_columns(plain: Found | None) -> dict[str, Callable[[Found], str]]:
+    """What is shown of a run, by the head of its column; empty where it was not measured."""
 
-    def ours(endpoint: str, show: Callable[[Found | None], str], form: object = FIRST) -> Callable[[Found, int], str]:
-        return lambda found, clients: show(pick(found, OURS, endpoint, clients, form))
+    def times(run: Found) -> str:
+        return number(run["audio_per_second"] / plain["audio_per_second"]) if plain else ""
 
-    columns: dict[str, Callable[[Found, int], str]] = {}
-    for kind, endpoint in (("clips", "/tts"), ("streams", "/tts/stream")):
-        columns[f"{kind}: audio-seconds per second"] = ours(endpoint, speed)
-        columns[f"{kind}: first audio p50"] = ours(endpoint, lambda run: latency(run, "p50"))
-        columns[f"{kind}: p95"] = ours(endpoint, lambda run: latency(run, "p95"))
-    if any(AUDIBLE in run for run in closed(found, OURS)):
-        columns["streams: first audible sound p50"] = ours("/tts/stream", lambda run: latency(run, "p50", AUDIBLE))
-        columns["streams: its p95"] = ours("/tts/stream", lambda run: latency(run, "p95", AUDIBLE))
-    columns["failed requests"] = lambda found, clients: failed(
-        *(pick(found, OURS, endpoint, clients) for endpoint in ("/tts", "/tts/stream"))
-    )
-    if any("device_busy" in run for run in closed(found, OURS)):
-        columns["clips: GPU busy"] = ours("/tts", busy)
-    for form in found.get("forms", [])[1:]:
-        columns[f"clips with `SERVER_PROCESSES={form}`: audio-seconds per second"] = ours("/tts", speed, form)
-    if closed(found, ONE_AT_A_TIME):
-        head = "clips of a server that takes one at a time: audio-seconds per second"
-        columns[head] = lambda found, clients: speed(pick(found, ONE_AT_A_TIME, "/tts", clients))
-    return columns
+    def per_kwh(run: Found) -> str:
+        return number(1000 * run["audio_per_second"] / run["smi_watts"]) if "smi_watts" in run else ""
+
+    def per_dollar(run: Found) -> str:
+        return number(run["audio_per_second"] / DOLLARS) if "smi_watts" in run else ""
+
+    return {
+        "audio-seconds per second": lambda run: number(run["audio_per_second"]),
+        "times the plain model": times,
+        "first audio: p50": lambda run: latency(run, "p50"),
+        "p95": lambda run: latency(run, "p95"),
+        "first audible sound: p50": lambda run: latency(run, "p50", AUDIBLE),
+        "its p95": lambda run: latency(run, "p95", AUDIBLE),
+        "failed requests": failed,
+        "GPU busy": busy,
+        "watts of the card": lambda run: number(run["smi_watts"]) if "smi_watts" in run else "",
+        "audio-hours per kWh of the card": per_kwh,
+        f"audio-hours per dollar, at {DOLLARS:g} dollars an hour": per_dollar,
+    }
 
 
-def starts(found: Found, link: str) -> str:
-    """How long it takes to start, and what the first requests take then. `serve_bench` has read the files before."""
-    names = {"empty": "warm start, no kernels compiled yet", "filled": "warm start, kernels compiled"}
-    shown = [start for start in found.get("starts", []) if start["caches"] in names]
-    if not shown:
-        return ""
+def start(found: Found, link: str) -> str:
+    """From the command to the first answer; what the next requests take; how long one waits for an unloaded model."""
+    files = "nothing in the page cache, as after a boot" if found["drop_caches"] else "the model's files not in memory"
     lines = [
         [
-            names[start["caches"]],
-            f"{number(start['ready_s'])} s",
-            f"{number(start['requests_ms'][0])} ms",
-            f"{number(start['requests_ms'][-1])} ms",
+            name,
+            f"{number(found[kind]['first_answer_s'])} s",
+            f"{number(found[kind]['second_request_ms'])} ms",
+            f"{number(found[kind]['tenth_request_ms'])} ms",
         ]
-        for start in shown
+        for kind, name in (("cold", files), ("warm", "all files in memory"))
     ]
-    head = ["", "ready after", "first request", f"request number {len(shown[0]['requests_ms'])}"]
-    return f"\n{table(head, lines, link)}"
+    if again := found.get("reload"):
+        lines.append(["the model was unloaded", f"{number(statistics.median(again['unloaded_s']))} s", "", ""])
+    head = [f"start on {found['device']}", "first answer after", "second request", f"request number {START_REQUESTS}"]
+    return table(head, lines, link)
 
 
 def closed(found: Found, server: str, form: object = FIRST) -> list[Found]:
@@ -192,26 +208,16 @@ def closed(found: Found, server: str, form: object = FIRST) -> list[Found]:
     ]
 
 
-def pick(found: Found, server: str, endpoint: str, clients: int, form: object = FIRST) -> Found | None:
-    wanted = {"endpoint": endpoint, "clients": clients}
-    return next((run for run in closed(found, server, form) if wanted.items() <= run.items()), None)
+def failed(run: Found) -> str:
+    return f"{run['errors']} of {run['requests'] + run['errors']:,}"
 
 
-def failed(*runs: Found | None) -> str:
-    asked = [run for run in runs if run]
-    return f"{sum(run['errors'] for run in asked)} of {sum(run['requests'] + run['errors'] for run in asked):,}"
+def busy(run: Found) -> str:
+    return percent(run["device_busy"]) if run.get("device_busy") is not None else ""
 
 
-def speed(run: Found | None) -> str:
-    return number(run["audio_per_second"]) if run else ""
-
-
-def busy(run: Found | None) -> str:
-    return percent(run["device_busy"]) if run and run.get("device_busy") is not None else ""
-
-
-def latency(run: Found | None, rank: str, of: str = "first_audio_ms") -> str:
-    found = run.get(of, {}).get(rank) if run else None
+def latency(run: Found, rank: str, of: str = "first_audio_ms") -> str:
+    found = run.get(of, {}).get(rank)
     return "" if found is None else f"{number(found)} ms"
 
 
@@ -299,6 +305,7 @@ def heard(found: Found, names: dict[str, str]) -> list[list[str]]:
 SECTIONS: dict[str, Callable[[Found, str], str]] = {
     "engine_cuda.json": engine_cuda,
     "serve_cuda.json": serve,
+    "start_cuda.json": start,
     "bulk_cuda.json": bulk,
     "engine_cpu_amx.json": engine_cpu,
     "engine_cpu_x86.json": engine_cpu,

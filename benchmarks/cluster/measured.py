@@ -1,4 +1,7 @@
-"""Service times of one machine with an H200, as `serve_cuda.json` and `engine_cuda.json` have measured them."""
+"""Service times of one machine with an H200, as `serve_cuda_untrimmed.json` and `engine_cuda.json` have measured them.
+
+The first is of a server that sent the silence around each clip, so that all audio it made was counted.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ class Machine:
     """What was measured, in seconds."""
 
     def __init__(self, results: Path) -> None:
-        self._serve = json.loads((results / "serve_cuda.json").read_text(encoding="utf-8"))
+        self._serve = json.loads((results / "serve_cuda_untrimmed.json").read_text(encoding="utf-8"))
         self._engine = json.loads((results / "engine_cuda.json").read_text(encoding="utf-8"))
         lone = self.run(CLIP, 1)
         self.gpu: str = self._serve["device"]

@@ -156,7 +156,7 @@ def _shares(process: Process, before: Process | None, seconds: float) -> dict[st
 def nvidia_smi() -> Iterator[dict[str, float]]:
     """Filled at the end with the driver's own account of the first GPU; stays empty where there is none."""
     found: dict[str, float] = {}
-    command = [*SMI, "--query-gpu=utilization.gpu,memory.used", "--id=0", "-lms", "200"]
+    command = [*SMI, "--query-gpu=utilization.gpu,memory.used,power.draw", "--id=0", "-lms", "200"]
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     except OSError:
@@ -166,11 +166,12 @@ def nvidia_smi() -> Iterator[dict[str, float]]:
         yield found
     finally:
         process.terminate()
-        lines = [line.replace(" ", "").split(",") for line in process.communicate()[0].splitlines()]
-        rows = [[int(number) for number in line] for line in lines if len(line) == 2 and "".join(line).isdigit()]
+        lines = [line.split(",") for line in process.communicate()[0].splitlines()]
+        rows = [[float(number) for number in line] for line in lines if len(line) == 3 and "[" not in "".join(line)]
         if rows:
-            found["smi_utilisation"] = round(statistics.mean(busy for busy, _ in rows) / 100, 3)
-            found["smi_memory_mb"] = max(memory for _, memory in rows)
+            found["smi_utilisation"] = round(statistics.mean(busy for busy, _, _ in rows) / 100, 3)
+            found["smi_memory_mb"] = max(memory for _, memory, _ in rows)
+            found["smi_watts"] = round(statistics.mean(watts for _, _, watts in rows), 1)
 
 
 def gpu_name() -> str | None:

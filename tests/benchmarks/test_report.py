@@ -63,11 +63,13 @@ FORMS = SERVE | {
         {**served("kokoro-server", "/tts", 64, 3100.0, 90.0), "processes": 1, "device_busy": 0.8},
         {**served("one-at-a-time", "/tts", 64, 55.0, 80.0), "device_busy": None},
     ],
-    "starts": [
-        {"processes": 0, "caches": "as found", "ready_s": 9.0, "requests_ms": [20.0] * 10},
-        {"processes": 0, "caches": "empty", "ready_s": 74.2, "requests_ms": [30.0, *[17.0] * 9]},
-        {"processes": 0, "caches": "filled", "ready_s": 11.5, "requests_ms": [25.0, *[16.0] * 9]},
-    ],
+}
+START = {
+    "device": "cuda",
+    "drop_caches": True,
+    "cold": {"first_answer_s": 13.6, "second_request_ms": 26.6, "tenth_request_ms": 17.1},
+    "warm": {"first_answer_s": 12.5, "second_request_ms": 30.0, "tenth_request_ms": 19.0},
+    "reload": {"unloaded_s": [3.0, 2.9, 3.2], "loaded_s": [0.01] * 3},
 }
 
 
@@ -96,21 +98,23 @@ def test_figures_stand_between_the_marks_and_link_to_their_files(home: Path) -> 
     assert f"| 1 | 4.79 ms | 971 | {link} |" in text
     assert f"| plain `kokoro` model, one at a time, same card, same run | 94.6 ms | 49.2 | {link} |" in text
     link = "[json](../benchmarks/results/serve_cuda.json)"
-    assert f"| 1 | 600 | 8 ms | 16 ms | 500 | 9.5 ms | 19 ms | 0 of 200 | 55 | {link} |" in text
-    assert f"| 64 | 2,600 | 80 ms | 160 ms | 2,100 | 60 ms | 120 ms | 3 of 203 |  | {link} |" in text
+    assert f"| clips | 1 | 600 | 14 | 8 ms | 16 ms | 0 of 100 | {link} |" in text
+    assert f"| streams | 64 | 2,100 | 48.8 | 60 ms | 120 ms | 3 of 103 | {link} |" in text
+    one_at_a_time = "clips of a server that takes one at a time"
+    assert f"| {one_at_a_time} | 1 | 55 | 1.28 | 80 ms | 160 ms | 0 of 100 | {link} |" in text
     plain = "plain `kokoro` model, one at a time, no server, same card, same run"
-    assert f"| {plain} | 43 |  |  |  |  |  |  |  | {link} |" in text
+    assert f"| {plain} |  | 43 |  |  |  |  | {link} |" in text
     assert "| **ours, ONNX int8** | 2.7 | [json](../benchmarks/results/engine_cpu.json) |" in text
     assert "](../benchmarks/results/serve.svg)" in text
     assert all(line.endswith(("| from |", "--- |", ") |")) for line in text.splitlines() if line.startswith("|"))
 
 
-def test_without_another_server_there_is_no_column_for_it(home: Path) -> None:
+def test_without_another_server_there_is_no_line_for_it(home: Path) -> None:
     ours = [run for run in SERVE["runs"] if run["server"] == "kokoro-server"]
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": ours}))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| 1 | 600 | 8 ms | 16 ms | 500 | 9.5 ms | 19 ms | 0 of 200 | [json]" in text
+    assert "| clips | 1 | 600 | 14 | 8 ms | 16 ms | 0 of 100 | [json]" in text
     assert "a server that takes one at a time" not in text
 
 
@@ -119,21 +123,40 @@ def test_the_first_audible_sound_has_columns_where_it_was_measured(home: Path) -
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(SERVE | {"runs": runs}))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| streams: first audio p50 | streams: p95 | streams: first audible sound p50 | streams: its p95 |" in text
-    assert "| 500 | 9.5 ms | 19 ms | 70 ms | 140 ms | 0 of 200 | 55 |" in text
+    assert "| first audio: p50 | p95 | first audible sound: p50 | its p95 | failed requests |" in text
+    assert "| 500 | 11.6 | 9.5 ms | 19 ms | 70 ms | 140 ms | 0 of 100 |" in text
 
 
-def test_several_forms_the_busy_share_and_the_starts(home: Path) -> None:
+def test_power_and_price(home: Path) -> None:
+    runs = [run | {"smi_watts": 500.0} for run in SERVE["runs"]]
+    plain = {"audio_per_second": 40.0, "rounds": [30.0, 40.0, 44.0]}
+    found = SERVE | {"runs": runs, "plain_model": plain}
+    (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(found))
+    assert run(home) == 0
+    text = (home / "docs" / "performance.md").read_text()
+    assert "| audio-hours per kWh of the card | audio-hours per dollar, at 3 dollars an hour |" in text
+    assert "| 600 | 15 | 8 ms | 16 ms | 0 of 100 | 500 | 1,200 | 200 |" in text
+    assert "| 40 (30 to 44 in 3 rounds) |" in text
+
+
+def test_several_forms_and_the_busy_share(home: Path) -> None:
     (home / "benchmarks" / "results" / "serve_cuda.json").write_text(json.dumps(FORMS))
     assert run(home) == 0
     text = (home / "docs" / "performance.md").read_text()
-    assert "| 64 | 4,300 | 80 ms | 160 ms | 3,700 | 50 ms | 100 ms | 0 of 200 | 97 % | 3,100 | 55 | [json]" in text
-    assert "clips with `SERVER_PROCESSES=1`: audio-seconds per second" in text
-    assert "| warm start, no kernels compiled yet | 74.2 s | 30 ms | 17 ms | [json]" in text
-    assert "| warm start, kernels compiled | 11.5 s | 25 ms | 16 ms | [json]" in text
+    assert "| clips | 64 | 4,300 | 100 | 80 ms | 160 ms | 0 of 100 | 97 % | [json]" in text
+    assert "| clips, `SERVER_PROCESSES=1` | 64 | 3,100 | 72.1 | 90 ms | 180 ms | 0 of 100 | 80 % | [json]" in text
     picture = (home / "benchmarks" / "results" / "serve.svg").read_text()
     assert "4,300" in picture
     assert "3,100" not in picture
+
+
+def test_starts_cold_warm_and_after_unloading(home: Path) -> None:
+    (home / "benchmarks" / "results" / "start_cuda.json").write_text(json.dumps(START))
+    assert run(home) == 0
+    text = (home / "docs" / "performance.md").read_text()
+    assert "| nothing in the page cache, as after a boot | 13.6 s | 26.6 ms | 17.1 ms | [json]" in text
+    assert "| all files in memory | 12.5 s | 30 ms | 19 ms | [json]" in text
+    assert "| the model was unloaded | 3 s |  |  | [json]" in text
 
 
 def test_bulk_beside_others(home: Path) -> None:

@@ -4,8 +4,9 @@ KOKORO_WEIGHTS names the converted file, with the folder `voices` beside it.
 
 Not to the bit: for another number of rows, cuBLAS takes another kernel and the LSTMs another of ours, which sum in
 another order. That moves F0 in its sixth digit; phase, its sum over the clip, turns that into what is heard of two
-clips' difference. So durations are the same, and the error lies MIN_SNR under the sound (two seeds lie 17 to 20 dB
-apart); the spectrum, which knows no phase, is closer.
+clips' difference. So durations are the same, and the error lies as far under the sound as SNRS says (two seeds lie 17
+to 20 dB apart); the spectrum, which knows no phase, is closer. In int8, the least difference rounds some samples to
+another number: two rows are about as far apart as each is from single precision.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ from tests.engine.rows import SENTENCES, sentence_row  # noqa: E402
 from tests.gpu.test_cuda_engine import CARDS, DEVICE, snr  # noqa: E402
 
 ROWS = (1, 2, 8, 9, 33, 64)
-MIN_SNR = 30.0  # dB, of the worst row
-MEDIAN_SNR = 40.0
+SNRS = {"fp16": (30.0, 40.0), "int8": (25.0, 28.0)}  # dB: of the worst row, and the median
 LEVEL = 0.02  # the most that a row's loudness may differ by, relatively
 
 
@@ -65,15 +65,16 @@ def alone(engine: CudaEngine, rows: list[Row]) -> list[Result]:
     return [engine.synthesize([row])[0] for row in rows]
 
 
-def check_alike(alone: list[Result], together: list[Result]) -> None:
+def check_alike(alone: list[Result], together: list[Result], precision: str) -> None:
     for one, other in zip(alone, together, strict=True):
         assert np.array_equal(one.durations, other.durations)
         loudness = [float(np.sqrt(np.square(result.audio).mean())) for result in (one, other)]
         assert loudness[1] == pytest.approx(loudness[0], rel=LEVEL)
     ratios = [snr(one.audio, other.audio) for one, other in zip(alone, together, strict=True)]
     print(f"rows={len(ratios)} snr_db min={min(ratios):.1f} median={np.median(ratios):.1f}")
-    assert min(ratios) > MIN_SNR
-    assert np.median(ratios) > MEDIAN_SNR
+    worst, median = SNRS[precision]
+    assert min(ratios) > worst
+    assert np.median(ratios) > median
 
 
 @pytest.mark.parametrize("count", ROWS)
@@ -81,7 +82,7 @@ def test_a_row_is_the_same_alone_and_in_a_crowd(
     count: int, engine: CudaEngine, rows: list[Row], alone: list[Result]
 ) -> None:
     for start in range(0, len(rows) - count + 1, count):
-        check_alike(alone[start : start + count], engine.synthesize(rows[start : start + count]))
+        check_alike(alone[start : start + count], engine.synthesize(rows[start : start + count]), engine.precision)
 
 
 def test_a_row_is_the_same_twice(engine: CudaEngine, rows: list[Row]) -> None:
@@ -99,4 +100,4 @@ def test_other_cards_say_the_same_alone_and_in_a_crowd(
     each = [other.synthesize([row])[0] for row in rows]
     for one, result in zip(alone, each, strict=True):
         assert np.array_equal(one.durations, result.durations)
-    check_alike(each, other.synthesize(rows))
+    check_alike(each, other.synthesize(rows), "fp16")

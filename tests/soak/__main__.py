@@ -4,11 +4,12 @@
     python -m tests.soak --minutes 10 --clients 128 --model random --device cuda
     SERVER_PROCESSES=2 python -m tests.soak --minutes 20
 
-Writes a JSON file with what was measured, prints a summary, and ends with status 1 if something is not as promised.
-Memory must be flat: at rest after the last fifth of the time, no process may hold more than 2 % more than after the
-first fifth. What is held under load hangs on the requests of the moment; it is in the file too. The fifths are those of
-the time after the warm-up, in which every pool and cache comes into use: each kind of request a few times, whose first
-one loads or makes what the next ones find, and then five minutes, or a quarter of a run that is shorter than twenty.
+Writes a JSON file with what was measured, after each fifth of the time, prints a summary in the end, and ends with
+status 1 if something is not as promised. Memory must be flat: at rest after the last fifth of the time, no process
+may hold more than 2 % more than after the first fifth. What is held under load hangs on the requests of the moment;
+it is in the file too. The fifths are those of the time after the warm-up, in which every pool and cache comes into
+use: each kind of request a few times, whose first one loads or makes what the next ones find, and then five minutes,
+or a quarter of a run that is shorter than twenty.
 Without the real G2P (`--g2p fake`, and wherever misaki is not installed) a service of the tests makes the phonemes.
 """
 
@@ -23,7 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,10 @@ def left_over(before: Holding, after: Holding) -> list[str]:
     ]
 
 
-async def soak(server: Server, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
+async def soak(
+    server: Server, options: argparse.Namespace, seconds: float, save: Callable[[dict[str, Any]], object]
+) -> None:
+    """What is found is saved after each part: a run that is broken off was not for nothing."""
     warm_up = min(WARM_UP, seconds / 4)
     await load.all_kinds(server, options.seed)
     await load.run(server, options.clients, warm_up, options.seed)
@@ -167,9 +171,10 @@ async def soak(server: Server, options: argparse.Namespace, seconds: float) -> d
         at_rest.append(await least_memory(server))
         heaps.append(await heap(server))
         print(f"at rest   {at_rest[-1]}   {heaps[-1]}", flush=True)
-    found = {"at_rest_mb": {name: [each.get(name, 0.0) for each in at_rest] for name in at_rest[0]}}
-    found |= {"heap_at_rest": {name: [each[name] for each in heaps] for name in heaps[0]}, "warm_up_seconds": warm_up}
-    return result(tally, samples, before, after) | found
+        found = {"at_rest_mb": {name: [each.get(name, 0.0) for each in at_rest] for name in at_rest[0]}}
+        found |= {"heap_at_rest": {name: [each[name] for each in heaps] for name in heaps[0]}}
+        found |= {"parts": part + 1, "of_parts": PARTS, "warm_up_seconds": warm_up}
+        save(result(tally, samples, before, after) | found)
 
 
 def result(tally: Tally, samples: list[dict[str, Any]], before: Holding, after: Holding) -> dict[str, Any]:
@@ -231,17 +236,20 @@ def log_errors(lines: str) -> list[str]:
 def main() -> int:
     options = arguments()
     seconds = options.seconds or 60 * options.minutes
+    facts = {"clients": options.clients, "model": options.model, "device": options.device, "seconds": seconds}
+    found: dict[str, Any] = {}
+
+    def save(measured: dict[str, Any]) -> None:
+        found.update(described() | facts | measured | {"errors_in_log": log_errors(server.lines())})
+        found["violations"] = violations(found)
+        found["samples"] = found["samples"][:: -(-len(found["samples"]) // KEPT_SAMPLES)]
+        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
     with tempfile.TemporaryDirectory() as folder, serving(options, Path(folder, "log")) as server:
         try:
-            found = asyncio.run(soak(server, options, seconds))
+            asyncio.run(soak(server, options, seconds, save))
         finally:
-            lines = server.lines()
-            options.out.with_suffix(".log").write_text(lines, encoding="utf-8")
-    facts = {"clients": options.clients, "model": options.model, "device": options.device, "seconds": seconds}
-    found = described() | facts | found | {"errors_in_log": log_errors(lines)}
-    found["violations"] = violations(found)
-    found["samples"] = found["samples"][:: -(-len(found["samples"]) // KEPT_SAMPLES)]
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            options.out.with_suffix(".log").write_text(server.lines(), encoding="utf-8")
     for name in ("seconds", "sent", "answered", "abandoned", "lost", "unexpected", "before", "after",
                  "memory_mb", "at_rest_mb", "left_over", "lag_p99_ms"):  # fmt: skip
         print(f"{name:<18} {found[name]}")
