@@ -12,7 +12,7 @@ from typing import Protocol
 
 from fastapi import FastAPI
 
-from kokoro_server import __version__
+from kokoro_server import __version__, languages
 from kokoro_server.api import errors
 from kokoro_server.api.async_render import Renderers
 from kokoro_server.api.compat.cartesia import routes as cartesia
@@ -72,6 +72,7 @@ from kokoro_server.synthesis.preparation import SpeechLimits
 from kokoro_server.synthesis.services import G2PProcess, Model, Services
 from kokoro_server.synthesis.speech import ModelText, Speech
 from kokoro_server.synthesis.synthesizer import Synthesizer
+from kokoro_server.text import spoken
 from kokoro_server.text.lexicon import Lexicon
 from kokoro_server.text.pace import Pace
 from kokoro_server.text.pieces import FIRST_PIECE_PHONEMES, PieceSizes
@@ -280,6 +281,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         speech_defaults.set(defaults)  # for jobs
+        english = asyncio.create_task(asyncio.to_thread(spoken.load, languages.EN_US))
         if not worker:
             warn_if_open(settings, keys)
         if worker:
@@ -291,6 +293,7 @@ def create_app(
                 services as app.state.services,
                 running_jobs(settings, app.state.services, parse_line, anyone=not keys) as app.state.jobs,
             ):
+                await english
                 yield
 
     keys = configured_keys(settings)

@@ -17,7 +17,7 @@ from kokoro_server.synthesis.captions import Timing
 from kokoro_server.synthesis.speech import Level, Speech
 from kokoro_server.text.options import ReadingOptions
 from kokoro_server.text.splitter import sentences
-from kokoro_server.text.spoken.english import roman
+from kokoro_server.text.spoken.patterns import roman_value
 from kokoro_server.text.voice_tags import VOICE_TAG, voice_of
 
 LIMIT = 1_500  # characters of a passage, about a minute and a half: what an interruption loses
@@ -171,7 +171,7 @@ def _block_parts(start: int, block: Block, casting: Casting, language: str | Non
 
 def _numeral(text: str) -> tuple[int, int] | None:
     found = HEADING_NUMERAL.match(text)
-    return found.span("numeral") if found and found["numeral"].isupper() and roman.parse(found["numeral"]) else None
+    return found.span("numeral") if found and found["numeral"].isupper() and roman_value(found["numeral"]) else None
 
 
 def _as_text(text: str) -> str:
@@ -216,7 +216,7 @@ def _passage(number: int, parts: list[_Part], speed: float) -> Passage:
         if part.numeral:
             begin, done = part.numeral
             add(part.text[:begin], part.start, part.start + begin)
-            add(str(roman.parse(part.text[begin:done])), part.start + begin, part.start + done)
+            add(str(roman_value(part.text[begin:done])), part.start + begin, part.start + done)
         for place, tag in (*part.marks, (len(part.text), "")):
             add(_as_text(part.text[done:place]), part.start + done, part.start + place)
             done = place

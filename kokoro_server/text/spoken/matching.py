@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import regex
@@ -34,9 +35,9 @@ SpokenWords = str | Sequence[tuple[Where, str]] | None
 ReadMatch = Callable[[Any, Dialect], SpokenWords]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
-    """A pattern, and what is said for its matches.
+    """A pattern, which is compiled when a text is first searched for it, and what is said for its matches.
 
     Two things make it cheap on ordinary text: a text that lacks one of `needs` is not searched (a set stands
     for any of its characters, a pattern for any match), and with `at` the rule is tried only where `at` matches.
@@ -46,11 +47,19 @@ class Rule:
     """
 
     name: str
-    pattern: Any
+    expression: str
+    flags: int
     read: ReadMatch
     needs: tuple[frozenset[str] | Any, ...]
     at: Any = None
     as_written: bool = False
+
+    @cached_property
+    def pattern(self) -> Any:
+        return regex.compile(self.expression, self.flags)
+
+    def compile(self) -> None:
+        self.pattern  # noqa: B018
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ def rule(
     words = read
     function: ReadMatch = (lambda _match, _dialect: words) if isinstance(words, str) else words
     sets = tuple(frozenset(need) if isinstance(need, str) else need for need in needs)
-    return Rule(name, regex.compile(pattern, flags), function, sets, at, as_written)
+    return Rule(name, pattern, flags, function, sets, at, as_written)
 
 
 def rules_at(at: Any, *always: Any) -> Callable[..., Rule]:

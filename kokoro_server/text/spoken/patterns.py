@@ -27,7 +27,7 @@ FORMULA = (
 )
 _FORMULA_PART = re.compile(r"[A-Za-z]+|[0-9]+|[.+−]")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_ROMAN = re.compile(r"M*(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 
 
 def any_of(words: Iterable[str]) -> str:
@@ -61,7 +61,7 @@ def numeral(sign: str) -> str:
 
 
 def roman_value(letters: str) -> int | None:
-    """The number that capital letters are in Roman numerals, in their usual form; else None."""
+    """The number below 4000 that capital letters are in Roman numerals, in their usual form; else None."""
     if not _ROMAN.fullmatch(letters):
         return None
     values = [_ROMAN_VALUES[letter] for letter in letters]

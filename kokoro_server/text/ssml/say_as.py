@@ -128,7 +128,7 @@ def _by_rules(kind: str) -> ReadAs:
     """The words of the rules of that kind; None if they do not claim the whole text, which then is not of that kind."""
 
     def read(text: str, language: Language) -> str | None:
-        rules = spoken.load(language).kinds.get(kind, [])
+        rules = spoken.ruleset(language).kinds.get(kind, [])
         claims = spoken.claims(text, language, kinds=(kind, "numbers", "symbols"))
         known = {rule.name for rule in rules}
         return spoken.apply(claims, Traced.of(text)).text if any(claim.rule in known for claim in claims) else None

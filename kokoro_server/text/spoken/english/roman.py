@@ -26,9 +26,8 @@ _FIRST_NAMES = (
 )
 
 
-def parse(text: str) -> int | None:
-    """The value of a numeral in its usual form, below 4000."""
-    return None if "MMMM" in text.upper() else roman_value(text.upper())
+def _parse(text: str) -> int | None:
+    return roman_value(text.upper())
 
 
 def _say(number: int, dialect: Dialect) -> str:
@@ -36,7 +35,7 @@ def _say(number: int, dialect: Dialect) -> str:
 
 
 def _ruler(match: Any, dialect: Dialect) -> SpokenWords:
-    number = parse(match["numeral"])
+    number = _parse(match["numeral"])
     return [("numeral", f"the {ordinal(number, dialect)}")] if number else None
 
 
@@ -48,7 +47,7 @@ def _counted(match: Any, dialect: Dialect) -> SpokenWords:
     claims: list[tuple[Where, str]] = []
     for group in ("numeral", "second"):
         if match[group]:
-            number = parse(match[group])
+            number = _parse(match[group])
             if not number:
                 return None
             claims.append((group, _say(number, dialect)))
@@ -56,32 +55,32 @@ def _counted(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 def _alone(match: Any, dialect: Dialect) -> SpokenWords:
-    number = None if match["numeral"] in _NOT_NUMERALS else parse(match["numeral"])
+    number = None if match["numeral"] in _NOT_NUMERALS else _parse(match["numeral"])
     return [("numeral", _say(number, dialect))] if number else None
 
 
 def _ordinal_of(match: Any, dialect: Dialect) -> SpokenWords:
     """The XXXIII Olympic Games."""
-    number = None if match["numeral"] in _NOT_NUMERALS else parse(match["numeral"])
+    number = None if match["numeral"] in _NOT_NUMERALS else _parse(match["numeral"])
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
 def _written_ordinal(match: Any, dialect: Dialect) -> SpokenWords:
     """The XXth century."""
-    number = parse(match["numeral"])
+    number = _parse(match["numeral"])
     return ordinal(number, dialect) if number else None
 
 
 def _same_ruler(match: Any, dialect: Dialect) -> SpokenWords:
     """James VI and I."""
-    number = parse(match["numeral"])
+    number = _parse(match["numeral"])
     return [("numeral", ordinal(number, dialect))] if number and match["name"] in _RULERS else None
 
 
 def _place(match: Any, dialect: Dialect) -> SpokenWords:
     """Section II.B, Part III.A.2, Hamlet III.i.56: each part by itself."""
     parts = [match[group] for group in ("numeral", "second", "third") if match[group]]
-    numbers = [int(part) if part.isdecimal() else parse(part) for part in parts]
+    numbers = [int(part) if part.isdecimal() else _parse(part) for part in parts]
     if not numbers[0] or (parts[1].islower() and not numbers[1]):
         return None
     said = [
@@ -92,7 +91,7 @@ def _place(match: Any, dialect: Dialect) -> SpokenWords:
 
 
 def _century(match: Any, dialect: Dialect) -> SpokenWords:
-    number = parse(match["numeral"])
+    number = _parse(match["numeral"])
     return [("numeral", ordinal(number, dialect))] if number else None
 
 
@@ -181,7 +180,7 @@ RULES = [
     rule(
         "Roman numeral",
         r"(?<=\b(?i:stage|class|type|grade|phase) )(?P<numeral>I{1,3}|IV|V)(?P<letter>[A-Ca-c])(?![\p{L}\p{N}])",
-        lambda match, dialect: f"{_say(parse(match['numeral']) or 0, dialect)} {letters(match['letter'], dialect)}",
+        lambda match, dialect: f"{_say(_parse(match['numeral']) or 0, dialect)} {letters(match['letter'], dialect)}",
         "IV",
         "ABCabc",
     ),

@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from kokoro_server.text.spoken import vocabulary
-from kokoro_server.text.spoken.english.roman import parse
 from kokoro_server.text.spoken.matching import Dialect, Rule, SpokenWords, rule, rules_at
-from kokoro_server.text.spoken.patterns import SPACE, any_of, follows
+from kokoro_server.text.spoken.patterns import SPACE, any_of, follows, roman_value
 from kokoro_server.text.spoken.shared.patterns import WORD_END, noun_after
 from kokoro_server.text.spoken.shared.table import LanguageTable
 
@@ -31,7 +30,7 @@ def rules(table: LanguageTable) -> list[Rule]:
     def value(match: Any) -> int:
         text = match["numeral"]
         shouted = len(text) < 3 and follows(match, _SHOUTED)
-        return 0 if text in _NOT_NUMERALS or shouted else parse(text) or 0
+        return 0 if text in _NOT_NUMERALS or shouted else roman_value(text.upper()) or 0
 
     def century(match: Any, _dialect: Dialect) -> SpokenWords:
         number = value(match)
