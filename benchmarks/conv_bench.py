@@ -16,6 +16,7 @@ import torch
 
 from benchmarks import common
 from kokoro_server.engine.cuda.kernels.card import Card
+from kokoro_server.engine.cuda.kernels.eight_bits import ByteConv
 from kokoro_server.engine.cuda.kernels.ops import CudaOps
 from kokoro_server.engine.model import reference
 from kokoro_server.engine.model.layers import AdaINParams
@@ -51,10 +52,10 @@ def measure(module: Any, options: argparse.Namespace) -> dict[str, Any]:
     lengths = DeviceLengths(torch.full((options.rows,), size, device=GPU), size, placement)
     x, base = torch.randn(2, options.rows, size, channels, device=GPU).half()
     style = AdaINParams(*torch.randn(2, options.rows, 1, channels, device=GPU))
-    gain, divisors = torch.ones(channels), torch.ones(channels)
+    gain = torch.ones(channels)
     runs, kept = {}, []  # what a recording reads must stay
-    for kind in ("fp16", "fp16 halo", "int8", "int8 halo"):
-        ops = CudaOps(card, factors={module: divisors} if "int8" in kind else None, halo="halo" in kind)
+    for kind in ("fp16", "fp16 halo", *(("int8", "int8 halo") if ByteConv.takes(module) else ())):
+        ops = CudaOps(card, in_bytes="int8" in kind, halo="halo" in kind)
         conv = ops.snake_conv(module, placement, gain)
         signal = ops.instance_norm(x, lengths)  # whose statistics are computed once
 

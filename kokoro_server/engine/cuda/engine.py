@@ -11,7 +11,6 @@ import torch
 
 from kokoro_server.engine.cuda import express, memory
 from kokoro_server.engine.cuda.express import ExpressEngine
-from kokoro_server.engine.cuda.kernels import eight_bits
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.gate import Gate
 from kokoro_server.engine.cuda.kernels.ops import CudaOps
@@ -80,8 +79,7 @@ class CudaEngine(StreamEngine):
             log.warning("int8 needs a GPU of compute capability 9.0 or later; this one computes in fp16")
             precision = "fp16"
         self.precision = precision
-        factors = eight_bits.factors(reference) if in_bytes else None
-        ops = CudaOps(card, split=precision != "fp32", factors=factors, halo=halo)
+        ops = CudaOps(card, split=precision != "fp32", in_bytes=in_bytes, halo=halo)
         hidden = reference.text_encoder.embedding.embedding_dim
         with torch.cuda.device(device):
             model = BatchedKokoro(reference, device, dtype, torch.float32, ops=ops)

@@ -1,19 +1,17 @@
 """Convolutions in 8 bits on an NVIDIA GPU: half the bytes of half precision, and products twice as fast.
 
-Each output channel's weights have a scale, and so has each tile of a signal. An utterance is loud at its ends and the
-magnitudes of its channels are far apart, so a scale for a whole signal would lose what is quiet. SmoothQuant's factors
-bring the channels nearer to each other: what is divided out of the signal is multiplied into the weights.
+Each output channel's weights have a scale, and so has each tile of a signal: an utterance is loud at its ends, so a
+scale for a whole signal would lose what is quiet. A snake comes multiplied by its gains, which is undone first: they
+would put some channels far below the others, and the weights for them far above.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kokoro_server.engine.cpu.quantization import ALPHA, channel_amax, smoothquant_scales
 from kokoro_server.engine.cuda.kernels import triton_eight_bits as kernels
 from kokoro_server.engine.cuda.kernels.card import Card
 from kokoro_server.engine.cuda.kernels.conv import STAGES, TILE_CHANNELS, TILE_STEPS, FusedConv
@@ -24,20 +22,8 @@ from kokoro_server.engine.model.layers import AdaINParams, InstanceNorm, fuse_we
 from kokoro_server.engine.model.lengths import Lengths, Placement, kernel_args
 
 DEPTH = 128  # input channels of one product: as many bytes as in half precision
-LEAST_DIVISOR = 0.05  # their mean is 1: a channel that was silent when measured may not drown the others when it is not
 WIDTHS = (128, 256)  # of the signals whose snake is written in bytes
 AT_ONCE = 4096  # numbers of such a signal
-
-
-def factors(reference: Any) -> Mapping[Any, Tensor]:
-    """What divides the input channels of a convolution, for each that was measured on the weights of Kokoro v1.0."""
-    table, found = channel_amax(), {}
-    for name, module in reference.named_modules():
-        if ".convs" in name and name in table:  # those that follow a snake
-            weight = fuse_weight_norm(module)
-            divisors = smoothquant_scales(table[name], weight.cpu().numpy(), ALPHA)
-            found[module] = torch.from_numpy(divisors).clamp_min(LEAST_DIVISOR)
-    return found
 
 
 class ByteConv(FusedConv):
@@ -46,18 +32,20 @@ class ByteConv(FusedConv):
     Tiles are of one size in every batch, however small, and sums are exact: so a row sounds the same in all.
     """
 
-    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor, divisors: Tensor) -> None:
+    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor) -> None:
         super().__init__(module, placement, card, gain)
-        weight = fuse_weight_norm(module) / gain.view(1, -1, 1) * divisors.view(1, -1, 1)  # (out, in, taps)
+        weight = fuse_weight_norm(module) * gain.sign().view(1, -1, 1)  # (out, in, taps)
         scales = weight.abs().amax((1, 2)).clamp_min(1e-12) / 127
         in_bytes = (weight / scales.view(-1, 1, 1)).round().to(torch.int8)
         self.weight = in_bytes.permute(0, 2, 1).flatten(1).to(placement.device).contiguous()  # (out, taps * in)
         self.scales = scales.to(placement.device, torch.float32)
-        self.factors = (1 / divisors).to(placement.device, torch.float32)
+        self.factors = (1 / gain.abs()).view(-1).to(placement.device, torch.float32)
 
     @staticmethod
     def takes(module: Any) -> bool:
-        return module.in_channels in WIDTHS and module.out_channels % TILE_CHANNELS == 0
+        """With 3 taps, what a tile takes besides its products costs more than bytes save."""
+        fits = module.in_channels in WIDTHS and module.out_channels % TILE_CHANNELS == 0
+        return fits and module.kernel_size[0] > 3
 
     def of_snake(
         self, signal: InstanceNorm, style: AdaINParams, lengths: Lengths, base: Tensor | None = None

@@ -59,8 +59,8 @@ class HaloConv(FusedConv):
 class HaloByteConv(ByteConv):
     """In 8 bits."""
 
-    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor, divisors: Tensor) -> None:
-        super().__init__(module, placement, card, gain, divisors)
+    def __init__(self, module: Any, placement: Placement, card: Card, gain: Tensor) -> None:
+        super().__init__(module, placement, card, gain)
         self.lines = lines_of(self.weight.view(self.outputs, self.taps, self.inputs).permute(1, 2, 0))
 
     def of_snake(

@@ -9,7 +9,7 @@ Durations and F0 depend only on single precision, or on two halves for each numb
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -44,9 +44,9 @@ class FusedUpsample(Upsample):
 
 
 class CudaOps(Ops):
-    """`split`: compute products of single precision by products of half precision. `factors` are those of the
-    convolutions that are computed in 8 bits; see `eight_bits`. `halo`: those of snakes by Hopper's own products, where
-    the card has them; see `halo_conv`.
+    """`split`: compute products of single precision by products of half precision. `in_bytes`: those of the snakes'
+    convolutions in 8 bits; see `eight_bits`. `halo`: by Hopper's own products, where the card has them; see
+    `halo_conv`.
     """
 
     harmonic_source = FusedHarmonicSource
@@ -54,13 +54,11 @@ class CudaOps(Ops):
     istft = FusedInverseSTFT
     instance_norm = FusedInstanceNorm
 
-    def __init__(
-        self, card: Card, *, split: bool = True, factors: Mapping[Any, Tensor] | None = None, halo: bool = True
-    ) -> None:
+    def __init__(self, card: Card, *, split: bool = True, in_bytes: bool = False, halo: bool = True) -> None:
         self.card = card
         self.split = split
         self.halo = halo and card.has_halo_products
-        self.factors = factors or {}
+        self.in_bytes = in_bytes
 
     def linear(self, weight: Tensor, bias: Tensor, placement: Placement) -> Linear:
         return (SplitLinear if self.split else Linear)(weight, bias, placement)
@@ -74,9 +72,8 @@ class CudaOps(Ops):
 
     def snake_conv(self, module: Any, placement: Placement, gain: Tensor) -> Conv:
         halo = self.halo and halo_conv.takes(module, placement)
-        if module in self.factors and ByteConv.takes(module):
-            in_bytes = halo_conv.HaloByteConv if halo else ByteConv
-            return in_bytes(module, placement, self.card, gain, self.factors[module])
+        if self.in_bytes and ByteConv.takes(module):
+            return (halo_conv.HaloByteConv if halo else ByteConv)(module, placement, self.card, gain)
         return halo_conv.HaloConv(module, placement, self.card, gain) if halo else self.conv(module, placement, gain)
 
     def conv_fp32_activations(self, module: Any, placement: Placement, weights: torch.dtype) -> Conv:
