@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from kokoro_server import __version__
@@ -21,6 +22,7 @@ from kokoro_server.config.sources import export_otel
 from kokoro_server.errors import ConfigError, KokoroError, Unauthorized
 from kokoro_server.observability import logs
 from kokoro_server.runtime.machine import thread_count
+from kokoro_server.runtime.threads import leave
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,11 @@ examples:
   kokoro-server doctor                                   when something does not work
 
 Settings come from the environment and from .env; 'settings' explains each. 'COMMAND --help' shows its options."""
+
+
+def command() -> NoReturn:
+    """The program."""
+    leave(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import os
+import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
+
+_LOADING = "load"  # name of the threads that load a model
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
@@ -21,8 +26,23 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         except BaseException as error:
             answer(done, error)
 
-    threading.Thread(target=run, name="load", daemon=True).start()
+    start_loading(run)
     return await done
+
+
+def start_loading(work: Callable[[], object]) -> None:
+    threading.Thread(target=work, name=_LOADING, daemon=True).start()
+
+
+def leave(status: int) -> NoReturn:
+    """End the process, even while a thread loads a model: Python would stop that in native code, and abort."""
+    if any(thread.name == _LOADING for thread in threading.enumerate()):
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # whoever read it has gone
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 async def in_thread_to_its_end(work: Callable[[], T]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from kokoro_server.engine import backends
 from kokoro_server.engine.loader import LoadedModel, LoadModel
 from kokoro_server.g2p.child import G2PChild
 from kokoro_server.g2p.worker_count import default_worker_count
+from kokoro_server.runtime.threads import start_loading
 
 
 def g2p_child(settings: Settings) -> G2PChild | None:
@@ -46,5 +46,5 @@ async def head_start(settings: Settings, load: Callable[[Settings], LoadedModel]
         except BaseException as error:
             model.set_exception(error)
 
-    threading.Thread(target=run, name="load", daemon=True).start()
+    start_loading(run)
     return HeadStart(g2p, lambda _settings: model.result())

@@ -54,7 +54,7 @@ def test_several_voices_are_even_unless_each_is_to_keep_its_own_level(
     default, even, own = (
         spoken(tiny_server, volume=-12, **several, **level) for level in ({}, {"level": "even"}, {"level": "own"})
     )
-    assert np.array_equal(default, even)
+    assert rms(default - even) < 1e-3 * rms(even)  # rows that share a batch may round otherwise
     assert len(even) == len(own)
     first, second = slice(0, len(own) // 4), slice(len(own) * 3 // 4, None)
     for part, voice in ((first, "af_heart"), (second, "am_adam")):

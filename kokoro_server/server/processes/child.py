@@ -20,6 +20,7 @@ from kokoro_server.observability import logs, tracing
 from kokoro_server.runtime.event_loop import give_back_large_blocks, run_on_loop
 from kokoro_server.runtime.sockets import Listeners, ignore_hangup
 from kokoro_server.runtime.subprocesses import StartReport, exit_with_parent
+from kokoro_server.runtime.threads import leave
 from kokoro_server.server.ipc.shared_state import SharedState
 
 LOADER = "kokoro_server.engine.loader:load"
@@ -95,4 +96,4 @@ if __name__ == "__main__":
         status = main()
     except (KeyboardInterrupt, asyncio.CancelledError):
         status = 130
-    sys.exit(status)
+    leave(status)
